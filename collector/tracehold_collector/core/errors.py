@@ -1,0 +1,70 @@
+"""Every error the collector raises on purpose.
+
+    CollectorError (TraceholdError)
+    ├── BadBodyError            a request body or file is not what it claims to be     -> 400, exit 2
+    ├── UnsupportedCodingError  a content type or content coding nobody here reads     -> 415
+    ├── TooLargeError           a body over a limit, compressed or not                 -> 413
+    ├── QueueFullError          the writer has too much waiting; try again later       -> 429
+    ├── StoreError              the store cannot be opened, read or written            -> 503, exit 3
+    │   ├── StoreLockedError    another process has the store open
+    │   └── StoreTooNewError    the store was written by a newer Tracehold
+    └── QueryError              a named query is unknown or was given a bad parameter  -> 400
+"""
+
+from __future__ import annotations
+
+from tracehold.core.errors import TraceholdError
+
+
+class CollectorError(TraceholdError):
+    """Root of the collector's errors. The text says what happened, to what, and what to do next; never content."""
+
+
+class BadBodyError(CollectorError):
+    """A body is not what it claims to be.
+
+    Attributes:
+        where: the place it broke, for people: "line 3, column 17", "byte 120", "resourceSpans[0].scopeSpans[1]".
+    """
+
+    def __init__(self, message: str, *, where: str = "") -> None:
+        """Build the text from `message` and, when known, the place."""
+        super().__init__(f"{message} (at {where})" if where else message)
+        self.where = where
+
+
+class UnsupportedCodingError(CollectorError):
+    """A content type or content coding that is not read here; the text names those that are."""
+
+
+class TooLargeError(CollectorError):
+    """A body over a limit; the text names the limit and its setting."""
+
+
+class QueueFullError(CollectorError):
+    """Too much is waiting to be written.
+
+    Attributes:
+        retry_after_s: whole seconds after which to try again.
+    """
+
+    def __init__(self, retry_after_s: int) -> None:
+        """Say when to come back."""
+        super().__init__(f"the write queue is full; nothing was taken in. Send the same request again in {retry_after_s} s")
+        self.retry_after_s = retry_after_s
+
+
+class StoreError(CollectorError):
+    """The store cannot be opened, read or written; the text names the file."""
+
+
+class StoreLockedError(StoreError):
+    """Another process has the store open; DuckDB lets one process have a file."""
+
+
+class StoreTooNewError(StoreError):
+    """The store was written by a newer Tracehold and is left untouched."""
+
+
+class QueryError(CollectorError):
+    """A named query is unknown or was given a parameter it cannot use; the text lists what exists."""

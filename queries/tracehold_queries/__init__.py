@@ -1,0 +1,1 @@
+"""Named questions to a Tracehold store, one `.sql` file each, and the loader that runs them."""
