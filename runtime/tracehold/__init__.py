@@ -1,0 +1,1 @@
+"""Tracehold: the flight recorder for AI agents."""
