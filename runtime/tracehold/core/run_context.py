@@ -24,11 +24,13 @@ class OpenSpan:
     """A span that may still be open: what an event's parent is looked up in.
 
     A generator that is closed from another context leaves its span current in the first one; `ended` lets later
-    look-ups step over it (FR-07).
+    look-ups step over it (FR-07). `agent` names who acts below it when that is not the run's own agent.
     """
 
     span_id: str
-    parent: OpenSpan | None
+    run: RunContext
+    parent: OpenSpan | None = None
+    agent: str | None = None
     ended: bool = False
 
 

@@ -1,1 +1,1 @@
-""""""
+"""The Tracer, its exporters and the words its events use."""

@@ -66,7 +66,7 @@ CREATE TABLE run_deltas (
     output_tokens      BIGINT,
     cost_usd           DOUBLE,
     unpriced_calls     BIGINT NOT NULL,    -- model calls with no cost: then cost_usd is a lower bound
-    root_at            BIGINT,             -- start of the root the next three come from
+    root_rank          BIGINT,             -- start of the event root_name comes from; 2^62 more when that is no root
     root_name          VARCHAR,
     root_status        VARCHAR,
     agent              VARCHAR,
@@ -95,9 +95,9 @@ SELECT
     sum(output_tokens)::BIGINT                                  AS output_tokens,
     sum(cost_usd)                                               AS cost_usd,
     sum(unpriced_calls)::BIGINT                                 AS unpriced_calls,
-    arg_min(root_name, root_at)                                 AS name,
-    coalesce(arg_max(end_status, end_at), arg_min(root_status, root_at), 'unset') AS status,
-    arg_min(agent, coalesce(root_at, started_at, 0))            AS agent,
+    arg_min(root_name, root_rank)                               AS name,
+    coalesce(arg_max(end_status, end_at), arg_min(root_status, root_rank), 'unset') AS status,
+    arg_min(agent, coalesce(started_at, 0))                     AS agent,
     min(user_ref)                                               AS user_ref,
     min(session_id)                                             AS session_id,
     min(service)                                                AS service,

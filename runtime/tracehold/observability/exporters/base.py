@@ -35,3 +35,10 @@ class TraceExporter(ABC):
 
     def close(self) -> None:
         """Release what the exporter holds; a second call does nothing (EXP-01, EXP-13)."""
+
+
+class DeferredError(Exception):
+    """The inline attempt failed, but the event is queued and will be tried again: nothing is lost.
+
+    The Tracer does not count it as a failure; with `strict=True` it raises the cause (DEC-11).
+    """

@@ -1,0 +1,119 @@
+"""Opens the store's DuckDB file: one process has it, every thread gets a cursor of its own."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from tracehold_collector.core.errors import StoreError, StoreLockedError
+from tracehold_collector.store.migrate import migrate
+
+FILE_NAME = "tracehold.duckdb"
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseOptions:
+    """How DuckDB runs.
+
+    Attributes:
+        memory_limit: DuckDB's own budget, as it writes it ("1GB").
+        threads: for queries; ingest needs one.
+        checkpoint_threshold: size of the write-ahead file at which DuckDB checkpoints by itself. Its default of 16 MB
+            costs two thirds of the ingest speed and stalls up to a second; the store checkpoints at quiet moments.
+    """
+
+    memory_limit: str = "1GB"
+    threads: int = 2
+    checkpoint_threshold: str = "512MB"
+
+
+class Database:
+    """The open store. `connection` is for the one writer; readers use `cursor()`.
+
+    Args:
+        path: the DuckDB file; created with its folder when missing. `None` keeps the store in memory, for tests.
+        options: how DuckDB runs.
+
+    Raises:
+        StoreLockedError: another process has the file open (FR-51).
+        StoreTooNewError: a newer Tracehold wrote it.
+        StoreError: the file cannot be opened, or is no store.
+    """
+
+    def __init__(self, path: Path | None, options: DatabaseOptions | None = None) -> None:
+        self.path = path
+        self._options = options or DatabaseOptions()
+        self._lock = threading.Lock()
+        self.connection = self._open()
+        migrate(self.connection)
+
+    @contextmanager
+    def cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Give a connection of the caller's own to the same store; closed on leaving."""
+        with self._lock:
+            cursor = self.connection.cursor()
+        try:
+            yield cursor
+        finally:
+            cursor.close()
+
+    def reopen(self) -> None:
+        """Open the file again after DuckDB declared it invalid (a full disk, an I/O error). Uncommitted work is gone."""
+        with self._lock:
+            self.connection.close()
+            self.connection = self._open()
+
+    def wal_bytes(self) -> int:
+        """Size of the write-ahead file, 0 when there is none."""
+        return _size(self.path.with_name(self.path.name + ".wal")) if self.path else 0
+
+    def disk_bytes(self) -> int:
+        """Size of the store and its write-ahead file."""
+        return _size(self.path) + self.wal_bytes() if self.path else 0
+
+    def close(self) -> None:
+        """Write everything into the file and release it; a second call does nothing."""
+        with self._lock:
+            self.connection.close()
+
+    def _open(self) -> duckdb.DuckDBPyConnection:
+        options = self._options
+        config: dict[str, str | bool | int | float | list[str]] = {
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "enable_external_access": False,
+            "python_enable_replacements": False,
+            "memory_limit": options.memory_limit,
+            "threads": options.threads,
+            "checkpoint_threshold": options.checkpoint_threshold,
+        }
+        if self.path is not None:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            connection = duckdb.connect(str(self.path) if self.path else ":memory:", config=config)
+            if self.path is not None:
+                os.chmod(self.path, 0o600)  # noqa: PTH101 - traces may hold personal data
+            connection.execute("SET TimeZone = 'UTC'")
+        except duckdb.IOException as error:
+            if "lock" in str(error).lower():
+                raise StoreLockedError(
+                    f"{self.path} is open in another process; DuckDB lets one process have a file. Ask that collector over "
+                    "HTTP (tracehold query ...), stop it, or start this one with another --data-dir"
+                ) from error
+            raise StoreError(f"cannot open {self.path}: {error}") from error
+        except duckdb.Error as error:
+            raise StoreError(f"cannot open {self.path}: {error}") from error
+        return connection
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

@@ -1,0 +1,164 @@
+"""Reads beside the writer: named queries, one event, contents. Each call has a cursor of its own and a time limit."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import duckdb
+import pyarrow as pa
+
+from tracehold_collector.core.errors import QueryError, StoreError
+from tracehold_collector.store.chunks import read_chunk
+from tracehold_collector.store.database import Database
+from tracehold_queries import Query, QueryParameterError, catalogue
+
+DEFAULT_TIMEOUT_S = 30.0
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What the asker may see.
+
+    Attributes:
+        tenants: the tenants whose data it is allowed; `None` is all.
+    """
+
+    tenants: tuple[str, ...] | None = None
+
+
+class Reader:
+    """Answers questions from the store; safe to use from any thread.
+
+    Args:
+        database: the open store.
+        timeout_s: a query that runs longer is interrupted.
+    """
+
+    def __init__(self, database: Database, *, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+        self._database = database
+        self._timeout_s = timeout_s
+
+    def query(self, name: str, parameters: Mapping[str, object], access: Access) -> pa.Table:
+        """Run a named query.
+
+        Args:
+            name: a name of the catalogue.
+            parameters: values, as text or typed; `tenants` is bound from `access` and may not be given.
+
+        Raises:
+            QueryError: no such query, a parameter it does not have or cannot use, or it took too long.
+            StoreError: the store could not answer.
+        """
+        query = find_query(name)
+        if "tenants" in parameters:
+            raise QueryError("the parameter 'tenants' is set from your key; leave it out, or narrow down with 'tenant'")
+        tenants = None if access.tenants is None else list(access.tenants)
+        try:
+            bound = query.bind({**parameters, "tenants": tenants})
+        except QueryParameterError as error:
+            raise QueryError(str(error)) from error
+        return self._run(lambda cursor: query.arrow(cursor, **bound))
+
+    def event(self, event_id: str, access: Access) -> tuple[dict[str, Any], dict[str, Any] | None] | None:
+        """Return one event's envelope and content, or `None` when there is none the asker may see.
+
+        Raises:
+            QueryError: `event_id` is no UUID (32 hex digits, dashes allowed).
+        """
+        key = _uuid(event_id)
+
+        def read(cursor: duckdb.DuckDBPyConnection) -> tuple[dict[str, Any], dict[str, Any] | None] | None:
+            cursor.execute("SELECT * FROM events WHERE event_id = ? LIMIT 1", [key])
+            rows = cursor.fetchall()
+            if not rows:
+                return None
+            envelope = dict(zip([column[0] for column in cursor.description or []], rows[0], strict=True))
+            if access.tenants is not None and envelope["tenant"] not in access.tenants:
+                return None
+            return envelope, _contents(cursor, [key], access).get(key)
+
+        return self._run(read)
+
+    def contents(self, event_ids: Sequence[str], access: Access) -> dict[str, dict[str, Any] | None]:
+        """Return the contents of several events by the ids asked for; `None` where there is none to see.
+
+        Raises:
+            QueryError: one of them is no UUID.
+        """
+        keys = {text: _uuid(text) for text in event_ids}
+        found = self._run(lambda cursor: _contents(cursor, list(keys.values()), access))
+        return {text: found.get(key) for text, key in keys.items()}
+
+    def ping(self) -> None:
+        """Raise `StoreError` unless the store answers."""
+        self._run(lambda cursor: cursor.execute("SELECT 1").fetchall())
+
+    def _run(self, work: Callable[[duckdb.DuckDBPyConnection], _T]) -> _T:
+        try:
+            with self._database.cursor() as cursor, _time_limit(cursor, self._timeout_s):
+                return work(cursor)
+        except duckdb.InterruptException as error:
+            raise QueryError(
+                f"the question took longer than {self._timeout_s:g} s and was stopped; narrow it down, for example by time"
+            ) from error
+        except duckdb.Error as error:
+            raise StoreError(f"the store could not answer: {type(error).__name__}") from error
+
+
+def find_query(name: str) -> Query:
+    """Return a query of the catalogue.
+
+    Raises:
+        QueryError: there is none of that name; the text lists those that exist.
+    """
+    queries = catalogue()
+    if name not in queries:
+        raise QueryError(f"there is no query {name!r}; there are: {', '.join(queries)}")
+    return queries[name]
+
+
+@contextmanager
+def _time_limit(cursor: duckdb.DuckDBPyConnection, timeout_s: float) -> Iterator[None]:
+    timer = threading.Timer(timeout_s, cursor.interrupt)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _contents(
+    cursor: duckdb.DuckDBPyConnection, keys: Sequence[uuid.UUID], access: Access
+) -> dict[uuid.UUID, dict[str, Any] | None]:
+    tenants = None if access.tenants is None else list(access.tenants)
+    places = cursor.execute(
+        """
+        SELECT event_id, content_chunk, content_pos
+        FROM events
+        WHERE event_id IN (SELECT unnest($keys::UUID[]))
+          AND content_chunk IS NOT NULL
+          AND ($tenants::VARCHAR[] IS NULL OR list_contains($tenants::VARCHAR[], tenant))
+        """,
+        {"keys": list(keys), "tenants": tenants},
+    ).fetchall()
+    bodies = cursor.execute(
+        "SELECT chunk_id, codec, body FROM contents WHERE chunk_id IN (SELECT unnest(?::UUID[])) AND body IS NOT NULL",
+        [list({place[1] for place in places})],
+    ).fetchall()
+    opened = {chunk_id: read_chunk(body, codec) for chunk_id, codec, body in bodies}
+    return {event_id: opened[chunk][position] for event_id, chunk, position in places if chunk in opened}
+
+
+def _uuid(text: str) -> uuid.UUID:
+    try:
+        return uuid.UUID(text)
+    except ValueError:
+        raise QueryError(f"{text[:64]!r} is no event id; an event id is a UUID: 32 hex digits, dashes allowed") from None

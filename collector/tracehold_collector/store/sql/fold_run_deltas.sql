@@ -1,0 +1,38 @@
+-- Folds the deltas of runs that have several into one each. Every column folds the way the view `runs` reads it, so
+-- that the view gives the same answer before and after.
+CREATE OR REPLACE TEMP TABLE folded AS
+SELECT
+    tenant,
+    run_id,
+    min(started_at)                                     AS started_at,
+    max(ended_at)                                       AS ended_at,
+    sum(events)::BIGINT                                 AS events,
+    sum(llm_calls)::BIGINT                              AS llm_calls,
+    sum(tool_calls)::BIGINT                             AS tool_calls,
+    sum(denials)::BIGINT                                AS denials,
+    sum(errors)::BIGINT                                 AS errors,
+    sum(input_tokens)::BIGINT                           AS input_tokens,
+    sum(output_tokens)::BIGINT                          AS output_tokens,
+    sum(cost_usd)                                       AS cost_usd,
+    sum(unpriced_calls)::BIGINT                         AS unpriced_calls,
+    min(root_rank)                                      AS root_rank,
+    arg_min(root_name, root_rank)                       AS root_name,
+    arg_min(root_status, root_rank)                     AS root_status,
+    arg_min(agent, coalesce(started_at, 0))             AS agent,
+    max(end_at)                                         AS end_at,
+    arg_max(end_status, end_at)                         AS end_status,
+    min(user_ref)                                       AS user_ref,
+    min(session_id)                                     AS session_id,
+    min(service)                                        AS service,
+    min(trace_id)                                       AS trace_id,
+    min(source)                                         AS source,
+    max(received_at)                                    AS received_at
+FROM run_deltas
+WHERE (tenant, run_id) IN (SELECT (tenant, run_id) FROM run_deltas GROUP BY tenant, run_id HAVING count(*) > 1)
+GROUP BY tenant, run_id;
+
+DELETE FROM run_deltas WHERE (tenant, run_id) IN (SELECT (tenant, run_id) FROM folded);
+
+INSERT INTO run_deltas BY NAME SELECT * FROM folded;
+
+DROP TABLE folded;

@@ -1,0 +1,99 @@
+"""Events as rows of a SQLite table."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from datetime import UTC, datetime
+
+from tracehold.core.errors import ExporterError
+from tracehold.core.jsontext import dumps
+from tracehold.observability.exporters.backlog import Backlog
+from tracehold.observability.exporters.base import Event, TraceExporter
+
+LOCK_WAIT_MS = 20
+"""How long an insert may wait for another writer before the row is queued (DEC-11)."""
+
+_Row = tuple[str, str | None, str, str]
+
+
+class SqliteExporter(TraceExporter):
+    """Inserts one row per event into `traces(type, run_id, event, created_at)` (EXP-06, EXP-07).
+
+    The file may be shared with the session and checkpoint stores (EXP-08): write-ahead logging, safe across threads
+    and processes. A row that meets a lock waits `LOCK_WAIT_MS`, then is queued in order (DEC-11).
+
+    Args:
+        db_path: the file; default `":memory:"`, for tests.
+
+    Raises:
+        ExporterError: the file is no SQLite database or cannot be opened.
+    """
+
+    def __init__(self, db_path: str | os.PathLike[str] = ":memory:") -> None:
+        self.db_path = os.fspath(db_path)
+        self._closed = False
+        self._pid = os.getpid()
+        self._connection = self._open()
+        self._backlog: Backlog[_Row] = Backlog(type(self).__name__, self._insert, (sqlite3.OperationalError,))
+
+    @property
+    def dropped(self) -> int:  # type: ignore[override]
+        """Events given up because too many waited."""
+        return self._backlog.dropped
+
+    def export(self, event: Event) -> None:
+        """Insert one row; it is readable when this returns, unless another writer holds the file."""
+        if self._closed:
+            raise ValueError(f"this SqliteExporter is closed; {self.db_path} was not written")
+        run_id = event.get("run_id")
+        created_at = datetime.now(UTC).isoformat(timespec="microseconds")
+        self._backlog.put(
+            (str(event.get("type")), None if run_id is None else str(run_id), dumps(event).decode(), created_at)
+        )
+
+    def force_flush(self, timeout_s: float = 5.0) -> bool:
+        """Insert what waits."""
+        return self._backlog.drain(timeout_s)
+
+    def close(self) -> None:
+        """Insert what waits, at most a second, and release the file (EXP-13)."""
+        if self._closed:
+            return
+        if not self._backlog.drain(1.0):
+            self._backlog.abandon()
+        self._closed = True
+        self._connection.close()
+
+    def _insert(self, row: _Row) -> None:
+        if os.getpid() != self._pid:
+            # A SQLite connection must not cross a fork; the parent's is left alone, not even closed.
+            self._inherited = self._connection
+            self._pid = os.getpid()
+            self._connection = self._open()
+        self._connection.execute("INSERT INTO traces (type, run_id, event, created_at) VALUES (?, ?, ?, ?)", row)
+
+    def _open(self) -> sqlite3.Connection:
+        try:
+            connection = sqlite3.connect(
+                self.db_path, timeout=LOCK_WAIT_MS / 1000, isolation_level=None, check_same_thread=False
+            )
+            _prepare(connection)
+        except sqlite3.Error as error:
+            raise ExporterError(
+                f"cannot use {self.db_path} for traces: {error}. Give SqliteExporter the path of a SQLite file or of a new one"
+            ) from error
+        return connection
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA busy_timeout = 5000")
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute(
+        "CREATE TABLE IF NOT EXISTS traces (type TEXT NOT NULL, run_id TEXT, event TEXT NOT NULL, created_at TEXT NOT NULL)"
+    )
+    if "run_id" not in {row[1] for row in connection.execute("PRAGMA table_info(traces)")}:
+        connection.execute("ALTER TABLE traces ADD COLUMN run_id TEXT")
+    connection.execute("CREATE INDEX IF NOT EXISTS traces_run_id ON traces (run_id)")
+    connection.execute(f"PRAGMA busy_timeout = {LOCK_WAIT_MS}")

@@ -1,0 +1,46 @@
+"""What the events in memory add up to, and how they read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+EMPTY_TIMELINE: Final = "(no trace events)"
+
+
+def summarize(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return `events` (count), `by_type`, `total_tokens` and `total_latency_ms` (TRC-18).
+
+    Values that are not numbers count as nothing: a summary never fails on what a program chose to record.
+    """
+    by_type: Counter[str] = Counter()
+    tokens = 0
+    latency_ms: float = 0
+    for event in events:
+        by_type[str(event.get("type"))] += 1
+        usage = event.get("usage")
+        if isinstance(usage, Mapping):
+            tokens += int(_number(usage.get("total_tokens")))
+        latency_ms += _number(event.get("latency_ms"))
+    return {
+        "events": by_type.total(),
+        "by_type": dict(by_type),
+        "total_tokens": tokens,
+        "total_latency_ms": latency_ms,
+    }
+
+
+def timeline(events: Iterable[Mapping[str, Any]]) -> str:
+    """Return one line an event: its type, then its other fields (TRC-21)."""
+    lines = [
+        f"[{event.get('type')}] " + " ".join(f"{key}={value!r}" for key, value in event.items() if key != "type")
+        for event in events
+    ]
+    return "\n".join(lines) or EMPTY_TIMELINE
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value or abs(value) == float("inf"):  # noqa: PLR0124
+        return 0
+    return value
