@@ -1,7 +1,7 @@
 """The header of a `.sql` file: what it answers, who asks, its parameters and its columns.
 
-Every line before the first line of SQL is a comment of one of these forms; an indented comment line (four spaces
-or more after the dashes) continues the one above it, and an empty comment line is only for the eye:
+Every line before the first line of SQL is a comment of one of these forms. An indented comment line (four
+spaces or more after the dashes) continues the one above it; an empty comment line is only for the eye:
 
     -- question: Which runs were recorded, newest first?
     -- asked by: engineer, auditor
@@ -121,24 +121,32 @@ def parse_header(file: str, text: str) -> Header:
     for line, entry in entries:
         if entry.startswith("param "):
             parameter = _parameter(file, line, entry.removeprefix("param "))
-            _put(file, line, parameters, parameter.name, parameter, "parameter")
+            if parameter.name in parameters:
+                raise QueryFileError(file, line, f"the parameter {parameter.name!r} is declared twice")
+            parameters[parameter.name] = parameter
         elif entry.startswith("column "):
             column = _column(file, line, entry.removeprefix("column "))
-            _put(file, line, columns, column.name, column, "column")
+            if column.name in columns:
+                raise QueryFileError(file, line, f"the column {column.name!r} is declared twice")
+            columns[column.name] = column
         else:
             key, _, value = entry.partition(":")
             if key not in {"question", "asked by"} or not value.strip():
                 raise QueryFileError(
                     file, line, "expected `question: ...`, `asked by: ...`, `param ...` or `column ...`"
                 )
-            _put(file, line, single, key, value.strip(), "line")
+            if key in single:
+                raise QueryFileError(file, line, f"the line {key!r} is declared twice")
+            single[key] = value.strip()
     for key in ("question", "asked by"):
         if key not in single:
             raise QueryFileError(file, 1, f"the header has no `-- {key}: ...` line")
     if not columns:
         raise QueryFileError(file, 1, "the header declares no column")
     asked_by = tuple(who.strip() for who in single["asked by"].split(","))
-    return Header(single["question"], asked_by, tuple(parameters.values()), tuple(columns.values()), first_line)
+    return Header(
+        single["question"], asked_by, tuple(parameters.values()), tuple(columns.values()), first_line
+    )
 
 
 def _entries(file: str, text: str) -> tuple[list[tuple[int, str]], int]:
@@ -158,12 +166,6 @@ def _entries(file: str, text: str) -> tuple[list[tuple[int, str]], int]:
         else:
             entries.append((line, comment.strip()))
     raise QueryFileError(file, len(text.splitlines()) or 1, "the file has no SQL after its header")
-
-
-def _put(file: str, line: int, into: dict[str, Any], key: str, value: object, what: str) -> None:
-    if key in into:
-        raise QueryFileError(file, line, f"the {what} {key!r} is declared twice")
-    into[key] = value
 
 
 def _parameter(file: str, line: int, entry: str) -> Parameter:

@@ -11,8 +11,8 @@ from tracehold_queries.errors import QueryFileError, UnknownQueryError
 from tracehold_queries.header import Header, parse_header
 from tracehold_queries.query import Query
 
-# What may hold a `$` that is no parameter: comments, texts, quoted names. Kept in one pattern so that a quote inside a
-# comment, or dashes inside a text, are read the way DuckDB reads them.
+# What may hold a `$` that is no parameter: comments, texts, quoted names. Kept in one pattern so that a quote
+# inside a comment, or dashes inside a text, are read the way DuckDB reads them.
 _OPAQUE: Final = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"", re.DOTALL)
 _PARAMETER: Final = re.compile(r"\$([A-Za-z0-9_]*)|\?")
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
@@ -60,7 +60,9 @@ def parse_query(file: str, text: str) -> Query:
 @cache
 def _catalogue() -> dict[str, Query]:
     folder = resources.files("tracehold_queries") / "sql"
-    files = sorted((item for item in folder.iterdir() if item.name.endswith(".sql")), key=lambda item: item.name)
+    files = sorted(
+        (item for item in folder.iterdir() if item.name.endswith(".sql")), key=lambda item: item.name
+    )
     queries = [parse_query(item.name, item.read_text(encoding="utf-8")) for item in files]
     return {query.name: query for query in queries}
 
@@ -73,7 +75,9 @@ def _check_parameters(file: str, text: str, header: Header) -> None:
         for match in _PARAMETER.finditer(code):
             parameter = match[1]
             if not parameter or parameter[0].isdigit():
-                raise QueryFileError(file, line, "parameters have names, such as $since; `?`, `$1` and `$$` do not")
+                raise QueryFileError(
+                    file, line, "parameters have names, such as $since; `?`, `$1` and `$$` do not"
+                )
             if parameter not in declared:
                 raise QueryFileError(file, line, f"${parameter} is used and not declared in the header")
             used.add(parameter)

@@ -46,8 +46,8 @@ class Query:
             A value for every declared parameter, ready for DuckDB.
 
         Raises:
-            QueryParameterError: a name is unknown, a required one is missing, or a value cannot be used. The text
-                lists every fault and repeats no value.
+            QueryParameterError: a name is unknown, a required one is missing, or a value cannot be used. The
+                text lists every fault and repeats no value.
         """
         known = {parameter.name: parameter for parameter in self.parameters}
         faults = []
@@ -91,7 +91,7 @@ class Query:
     def df(self, connection: duckdb.DuckDBPyConnection, **params: object) -> pd.DataFrame:
         """Run the query and give a pandas frame. Raises as `columns_and_rows` does.
 
-        Whole numbers stay whole where a NULL stands among them (`Int64`): as floats, nanoseconds would be rounded.
+        Whole numbers stay whole beside a NULL (`Int64`): as floats, nanoseconds would be rounded.
         """
         import pandas as pd  # noqa: PLC0415 - belongs to the extra `queries`
         import pyarrow as pa  # noqa: PLC0415 - as above
@@ -102,7 +102,7 @@ class Query:
         return frame
 
     def describe(self) -> dict[str, Any]:
-        """Describe the query as JSON-like data for a catalogue, without the parameters only a server may bind."""
+        """Describe the query as JSON-like data, without the parameters only a server may bind."""
         return {
             "name": self.name,
             "question": self.question,

@@ -1,1 +1,1 @@
-""""""
+"""The HTTP side: ingest, reads, health and metrics."""

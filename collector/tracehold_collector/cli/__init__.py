@@ -1,1 +1,1 @@
-""""""
+"""The `tracehold` command: a module a group of verbs."""

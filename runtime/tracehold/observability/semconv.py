@@ -132,11 +132,17 @@ KIND_OF_TYPE: Final[Mapping[str, str]] = {
     "approval_request": "approval",
     "approval_decision": "approval",
 }
-"""The kind of each Tracer event type; any other type is kind "other" unless the event says its kind
-itself."""
+"""The kind of each Tracer event type; any other is kind "other" unless the event says its kind itself."""
 
 _GATED: Final = frozenset({"llm_call", "tool_call", "approval_decision", "guardrail_trip"})
-_NO_OPERATION: Final = frozenset({"run_start", "run_error", "run_suspend"})
+_DECISION_OF_TYPE: Final = {"guardrail_trip": "tripped", "approval_request": "suspended"}
+_FAILED_TYPES: Final = frozenset(
+    {"run_error", "summarize_failed", "rag_query_transform_failed", "rag_contextualize_failed"}
+)
+_FAILED_WORDS: Final = frozenset({"error", "failed", "failure", "timeout"})
+_NO_OPERATION: Final = frozenset(
+    {"run_start", "run_error", "run_suspend", "rag_query_transform_failed", "rag_contextualize_failed"}
+)
 _USAGE: Final = (
     ("input_tokens", ("input_tokens", "prompt_tokens")),
     ("output_tokens", ("output_tokens", "completion_tokens")),
@@ -169,12 +175,16 @@ def event_facts(event: Mapping[str, Any]) -> dict[str, Any]:
     facts = dict(event)
     event_type, status = _word(event.get("type")), _word(event.get("status"))
     kind = _word(event.get("kind")) or KIND_OF_TYPE.get(event_type, "other")
-    decision = _word(event.get("decision"))
+    decision = _word(event.get("decision")) or _DECISION_OF_TYPE.get(event_type, "")
     if not decision and event_type in _GATED and status in DECISIONS:
-        facts["decision"] = decision = status
+        decision = status
     denied = decision in DENIALS
+    if decision:
+        facts["decision"] = decision
     if denied:
         facts["status"] = "blocked"
+    elif status in _FAILED_WORDS or event_type in _FAILED_TYPES or (not status and _tells_error(event)):
+        facts["status"] = "error"
     facts["kind"] = "gate" if denied and kind in {"tool", "llm"} else kind
     if "cost_usd" in event and not _is_amount(event["cost_usd"]):
         facts["cost_usd"] = None
@@ -206,9 +216,8 @@ def own_attributes(facts: Mapping[str, Any]) -> dict[str, Any]:
 def genai_shape(facts: Mapping[str, Any]) -> SpanShape:
     """Return name, kind and attributes of an event under the GenAI conventions.
 
-    The start of a run, a suspension and the separate report of a run's error are points that belong to an
-    `invoke_agent` operation told by another event, so that they keep their own names and are not counted as
-    one.
+    The start of a run, a suspension and the separate report of an error are points of an operation that
+    another event tells as a whole: they keep their own names, so that nobody counts the operation twice.
 
     Args:
         facts: as `event_facts` returns them, or a stored record's under the same names.
@@ -235,7 +244,7 @@ def is_error(facts: Mapping[str, Any]) -> bool:
     A denial is none: the gate worked, nothing was executed, and error rates must not rise with each refusal.
     It is found by `tracehold.decision`.
     """
-    return facts.get("status") == "error" or facts.get("type") == "run_error"
+    return facts.get("status") == "error"
 
 
 def attribute_value(value: Any) -> str | bool | int | float:
@@ -258,6 +267,10 @@ def attribute_value(value: Any) -> str | bool | int | float:
 
 def _word(value: object) -> str:
     return value if type(value) is str else ""
+
+
+def _tells_error(event: Mapping[str, Any]) -> bool:
+    return event.get("error") is not None or event.get("error_type") is not None
 
 
 def _is_amount(value: object) -> bool:

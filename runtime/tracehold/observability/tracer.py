@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from tracehold.core.run_context import OpenSpan, RunContext, current_run, current_span, make_run, new_run_id
-from tracehold.observability.exporters.base import TraceExporter
+from tracehold.observability.exporters.base import DeferredError, TraceExporter
 from tracehold.observability.exporters.memory import MemoryExporter
 from tracehold.observability.spans import Run, Span
 from tracehold.observability.stamp import STRUCTURAL, stamp
@@ -179,6 +179,9 @@ class Tracer:
         for exporter in self.exporters:
             try:
                 exporter.export(full if exporter.accepts_content else short)
+            except DeferredError as error:
+                if self.strict and error.__cause__ is not None:
+                    raise error.__cause__ from None
             except Exception as error:
                 self._note_failure(exporter, error)
                 if self.strict:

@@ -42,14 +42,13 @@ class OTelExporter(TraceExporter):
 
     The span is named after the event's type and carries its fields as attributes; `conventions="genai"` adds
     the attributes, names and span kinds of the GenAI semantic conventions. A failed event has status ERROR. A
-    denial has
-    not: it is a decision, found by `tracehold.decision`.
+    denial has not: it is a decision, found by `tracehold.decision`.
 
     The parent is the carrier's span, else the current OpenTelemetry span, else the root of the event's run.
     That last one counts as sampled, so a run is kept or lost as a whole; a ratio sampler decides only where
     there is a parent of its own or no run.
 
-    Closing flushes and stops nothing: the provider belongs to the program.
+    `close` leaves the provider alone: it belongs to the program, which shuts it down.
 
     Args:
         tracer_name: the instrumentation scope's name (DEC-16).
@@ -100,7 +99,7 @@ class OTelExporter(TraceExporter):
         # A provider's attribute limit drops what was set first: our ids stand last, so that they stay
         # (EXP-11).
         attributes = {
-            (key if type(key) is str else str(key)): attribute_value(value)
+            str(attribute_value(key)): attribute_value(value)
             for key, value in event.items()
             if value is not None and key != "run_id"
         }
@@ -128,8 +127,8 @@ class OTelExporter(TraceExporter):
             self._warn_without_provider()
 
     def force_flush(self, timeout_s: float = 5.0) -> bool:
-        """Ask the provider to hand over its spans within `timeout_s` seconds; true when it cannot be
-        asked.""" provider = self._provider or self._trace.get_tracer_provider()
+        """Ask the provider to hand over its spans within `timeout_s` seconds; true if it cannot be asked."""
+        provider = self._provider or self._trace.get_tracer_provider()
         flush = getattr(provider, "force_flush", None)
         return True if flush is None else bool(flush(int(timeout_s * 1000)))
 
@@ -160,8 +159,8 @@ class OTelExporter(TraceExporter):
             self._trace.get_tracer_provider(), self._trace.ProxyTracerProvider
         ):
             _log.warning(
-                "OTelExporter has no TracerProvider, its spans go nowhere: call
-                opentelemetry.trace.set_tracer_provider" " or pass tracer_provider"
+                "OTelExporter has no TracerProvider, its spans go nowhere: "
+                "call opentelemetry.trace.set_tracer_provider or pass tracer_provider"
             )
 
 
@@ -176,13 +175,14 @@ def _trace_number(trace_id: str | None) -> int | None:
 
 
 def _times(event: Event) -> tuple[int, int]:
-    """Start and end in nanoseconds: as measured where the event says so, else ending now; never negative
-    (EXP-10).""" width = _nanoseconds(event.get("duration_ns"))
+    """Start and end in ns: as measured where the event says so, else ending now; never negative (EXP-10)."""
+    width = _nanoseconds(event.get("duration_ns"))
     if width is None:
         width = _nanoseconds(event.get("latency_ms"), NS_PER_MS) or 0
     started_at_ns = event.get("started_at_ns")
     if type(started_at_ns) is not int or not 0 < started_at_ns <= _MAX_NS:
-        started_at_ns = max(0, now_ns() - width)
+        ended_at_ns = now_ns()
+        return max(0, ended_at_ns - width), ended_at_ns
     return started_at_ns, min(started_at_ns + width, _MAX_NS)
 
 

@@ -1,0 +1,69 @@
+"""Puts the HTTP side together."""
+
+from __future__ import annotations
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from tracehold_collector.api import health, ingest, reads
+from tracehold_collector.api.access import AccessMiddleware
+from tracehold_collector.api.errors import on_collector_error
+from tracehold_collector.core.errors import CollectorError
+from tracehold_collector.forward import Forwarder
+from tracehold_collector.pipeline import Intake
+from tracehold_collector.store.database import Database
+from tracehold_collector.store.reader import Reader
+from tracehold_collector.store.writer import Writer
+
+
+def build_app(
+    *,
+    database: Database,
+    writer: Writer,
+    reader: Reader,
+    intake: Intake,
+    tenant: str,
+    api_key: str | None = None,
+    forwarder: Forwarder | None = None,
+) -> Starlette:
+    """Return the ASGI application.
+
+    Args:
+        database, writer, reader, intake, forwarder: the open parts; their owner closes them.
+        tenant: whose data a request brings and may see.
+        api_key: the key to ask for; `None` serves this machine only.
+    """
+    app = Starlette(
+        routes=[
+            Route("/v1/events", ingest.post_events, methods=["POST"]),
+            Route("/v1/traces", ingest.post_traces, methods=["POST"]),
+            Route("/api/v1/queries", reads.list_queries),
+            Route("/api/v1/queries/{name}", reads.run_query),
+            Route("/api/v1/events/{event_id}", reads.get_event),
+            Route("/api/v1/contents", reads.get_contents),
+            Route("/healthz", health.healthz),
+            Route("/readyz", health.readyz),
+            Route("/metrics", health.metrics),
+        ],
+        middleware=[Middleware(AccessMiddleware, api_key=api_key)],
+        exception_handlers={CollectorError: on_collector_error, 404: _not_found},
+    )
+    app.state.writer = writer
+    app.state.reader = reader
+    app.state.intake = intake
+    app.state.tenant = tenant
+    app.state.metrics = health.registry(health.StoreMetrics(database, writer, intake, forwarder))
+    return app
+
+
+async def _not_found(request: Request, _error: Exception) -> Response:
+    return JSONResponse(
+        {
+            "error": f"there is nothing at {request.url.path[:200]!r}",
+            "hint": "send to /v1/events or /v1/traces; ask at /api/v1/queries",
+        },
+        404,
+    )

@@ -1,0 +1,84 @@
+"""Up, ready, and how much of everything: `/healthz`, `/readyz`, `/metrics`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+
+from tracehold_collector.core.errors import CollectorError
+from tracehold_collector.forward import Forwarder
+from tracehold_collector.pipeline import Intake
+from tracehold_collector.store.database import Database
+from tracehold_collector.store.reader import Reader
+from tracehold_collector.store.writer import Writer
+
+
+async def healthz(_request: Request) -> Response:
+    """Answer while the process can answer."""
+    return PlainTextResponse("ok\n")
+
+
+async def readyz(request: Request) -> Response:
+    """Answer 200 while the store answers and the writer takes records, else 503."""
+    reader: Reader = request.app.state.reader
+    writer: Writer = request.app.state.writer
+    try:
+        await asyncio.to_thread(reader.ping)
+        writer.check_room()
+    except CollectorError as error:
+        return JSONResponse({"ready": False, "error": str(error)}, 503)
+    return JSONResponse({"ready": True})
+
+
+async def metrics(request: Request) -> Response:
+    """Return the metrics in Prometheus' text format."""
+    body = await asyncio.to_thread(generate_latest, request.app.state.metrics)
+    return Response(body, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+class StoreMetrics(Collector):
+    """Reads the collector's own counters when asked; the hot path counts in plain integers."""
+
+    def __init__(self, database: Database, writer: Writer, intake: Intake, forwarder: Forwarder | None) -> None:
+        self._database = database
+        self._writer = writer
+        self._intake = intake
+        self._forwarder = forwarder
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield each metric."""
+        stats = self._writer.stats
+        yield _counter("events_accepted", "Events committed to the store.", stats.accepted)
+        yield _counter("events_duplicate", "Events that were in the store already.", stats.duplicates)
+        yield _counter("events_rejected", "Events or spans that could not be stored.", self._intake.stats.rejected)
+        yield _counter("commits", "Transactions committed.", stats.commits)
+        yield _counter("commits_failed", "Transactions that failed; their senders were told.", stats.failed_commits)
+        yield _counter("content_bytes", "Bytes of compressed content written.", stats.content_bytes)
+        yield _gauge("queue_events", "Events waiting to be committed.", self._writer.queued)
+        yield _gauge("store_bytes", "Size of the store on disk, write-ahead file included.", self._database.disk_bytes())
+        yield _gauge("wal_bytes", "Size of the write-ahead file.", self._database.wal_bytes())
+        if self._forwarder is not None:
+            for name, value in self._forwarder.stats().items():
+                if isinstance(value, int):
+                    yield _gauge(f"forward_{name}", "Forwarding of what was taken in, in events.", value)
+
+
+def registry(source: Collector) -> CollectorRegistry:
+    """Return a registry of its own, so that two collectors in one process (tests) do not meet."""
+    own = CollectorRegistry(auto_describe=False)
+    own.register(source)
+    return own
+
+
+def _counter(name: str, text: str, value: float) -> CounterMetricFamily:
+    return CounterMetricFamily(f"tracehold_{name}", text, value=value)
+
+
+def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"tracehold_{name}", text, value=value)

@@ -1,0 +1,94 @@
+"""What agents send: `POST /v1/events` (ours) and `POST /v1/traces` (OTLP/HTTP)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final, Literal
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from tracehold_collector.api.body import media_type, read_body
+from tracehold_collector.core.errors import UnsupportedCodingError
+from tracehold_collector.decode import decode_events, decode_otlp_traces
+from tracehold_collector.pipeline import Intake, Outcome
+
+MAX_REASONS: Final = 100
+"""Rejections named one by one in an answer; all are counted."""
+
+_EVENT_TYPES: Final[dict[str, Literal["ndjson", "json"]]] = {
+    "application/x-ndjson": "ndjson",
+    "application/ndjson": "ndjson",
+    "application/jsonl": "ndjson",
+    "application/json": "json",
+    "application/cloudevents+json": "json",
+    "application/cloudevents-batch+json": "json",
+}
+
+_OTLP_TYPES: Final[dict[str, Literal["protobuf", "json"]]] = {
+    "application/x-protobuf": "protobuf",
+    "application/json": "json",
+}
+
+
+async def post_events(request: Request) -> Response:
+    """Take in Tracer events, CloudEvents or engine log lines, as NDJSON or as a JSON array."""
+    encoding = _EVENT_TYPES.get(media_type(request))
+    if encoding is None:
+        raise UnsupportedCodingError(_wrong_type(request, _EVENT_TYPES))
+    intake, tenant = _intake(request)
+    body = await read_body(request, intake.limits)
+    outcome = await intake.take(partial(decode_events, body, encoding=encoding, context=intake.context(tenant)))
+    return JSONResponse(
+        {
+            "accepted": outcome.receipt.accepted,
+            "duplicates": outcome.receipt.duplicates,
+            "rejected_count": len(outcome.rejected),
+            "rejected": [{"where": item.where, "reason": item.reason} for item in outcome.rejected[:MAX_REASONS]],
+        }
+    )
+
+
+async def post_traces(request: Request) -> Response:
+    """Take in an OTLP `ExportTraceServiceRequest`; spans that cannot be stored are a partial success."""
+    encoding = _OTLP_TYPES.get(media_type(request))
+    if encoding is None:
+        raise UnsupportedCodingError(_wrong_type(request, _OTLP_TYPES))
+    intake, tenant = _intake(request)
+    body = await read_body(request, intake.limits)
+    outcome = await intake.take(partial(decode_otlp_traces, body, encoding=encoding, context=intake.context(tenant)))
+    if encoding == "json":
+        return JSONResponse(_partial_success_json(outcome))
+    return Response(_partial_success(outcome).SerializeToString(), media_type="application/x-protobuf")
+
+
+def _intake(request: Request) -> tuple[Intake, str]:
+    return request.app.state.intake, request.app.state.tenant
+
+
+def _partial_success(outcome: Outcome) -> ExportTraceServiceResponse:
+    """An empty message is full success (OTLP specification, "Full Success", "Partial Success")."""
+    response = ExportTraceServiceResponse()
+    if outcome.rejected:
+        response.partial_success.rejected_spans = len(outcome.rejected)
+        response.partial_success.error_message = _reasons(outcome)
+    return response
+
+
+def _partial_success_json(outcome: Outcome) -> dict[str, object]:
+    if not outcome.rejected:
+        return {}
+    # ProtoJSON writes 64-bit integers as strings.
+    return {"partialSuccess": {"rejectedSpans": str(len(outcome.rejected)), "errorMessage": _reasons(outcome)}}
+
+
+def _reasons(outcome: Outcome) -> str:
+    named = "; ".join(f"{item.where}: {item.reason}" for item in outcome.rejected[:10])
+    more = len(outcome.rejected) - 10
+    return f"{named}; and {more} more" if more > 0 else named
+
+
+def _wrong_type(request: Request, read: dict[str, Literal["ndjson", "json"]] | dict[str, Literal["protobuf", "json"]]) -> str:
+    got = media_type(request) or "none"
+    return f"{request.url.path} does not read content type {got[:100]!r}; it reads: {', '.join(read)}"

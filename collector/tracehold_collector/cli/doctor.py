@@ -1,0 +1,119 @@
+"""`tracehold doctor`: what is here, what is missing, what would not work."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import platform
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from tracehold.core.errors import TraceholdError
+from tracehold.core.version import __version__
+from tracehold_collector.cli.options import JsonOption, UrlOption
+from tracehold_collector.cli.render import show
+from tracehold_collector.client import DEFAULT_URL, Client
+from tracehold_collector.core.settings import CollectorSettings, load_settings
+from tracehold_collector.serve import PortTakenError, bind
+from tracehold_collector.store.database import FILE_NAME
+
+_EXTRAS = {
+    "collector": ["duckdb", "starlette", "uvicorn", "pyarrow"],
+    "dashboard": ["streamlit", "plotly", "pandas"],
+    "otel": ["opentelemetry.sdk"],
+}
+_PINNED = {"duckdb": "1.5.5"}
+_LOW_DISK_BYTES = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    check: str
+    state: Literal["ok", "note", "fault"]
+    detail: str
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command()(doctor)
+
+
+def doctor(
+    data_dir: Annotated[Path | None, typer.Option(help="Folder of the store to look at.")] = None,
+    as_json: JsonOption = False,
+    url: UrlOption = DEFAULT_URL,
+) -> None:
+    """Look at this installation, its settings, the store's folder and the collector. Exits 1 when something is at fault."""
+    findings = [*_installation(), *_settings(data_dir), _collector(url)]
+    show([{"state": item.state, "check": item.check, "detail": item.detail} for item in findings], as_json=as_json)
+    if any(item.state == "fault" for item in findings):
+        raise typer.Exit(1)
+
+
+def _installation() -> Iterator[Finding]:
+    yield Finding("tracehold", "ok", f"{__version__} on Python {platform.python_version()}, {platform.system()}")
+    if not (3, 11) <= sys.version_info[:2] <= (3, 13):
+        yield Finding("python", "fault", "Tracehold runs on Python 3.11 to 3.13")
+    for extra, modules in _EXTRAS.items():
+        missing = [name for name in modules if not _importable(name)]
+        detail = f"missing {', '.join(missing)}: pip install 'tracehold[{extra}]'" if missing else "installed"
+        yield Finding(f"extra {extra}", "note" if missing else "ok", detail)
+    for package, version in _PINNED.items():
+        if _importable(package) and importlib.metadata.version(package) != version:
+            yield Finding(package, "fault", f"{importlib.metadata.version(package)} is installed, {version} is needed")
+
+
+def _settings(data_dir: Path | None) -> Iterator[Finding]:
+    try:
+        settings = load_settings(data_dir=data_dir)
+    except TraceholdError as error:
+        yield Finding("settings", "fault", str(error))
+        return
+    keyed = "with an API key" if settings.api_key else "without a key, this machine only"
+    yield Finding("settings", "ok", f"{settings.host}:{settings.port}, {keyed}")
+    yield _port(settings)
+    yield _store(settings.data_dir)
+
+
+def _port(settings: CollectorSettings) -> Finding:
+    try:
+        bind(settings.host, settings.port).close()
+    except PortTakenError as error:
+        return Finding("port", "note", f"{error.port} is in use (by the collector, if one runs); {error.free} is free")
+    except TraceholdError as error:
+        return Finding("port", "fault", str(error))
+    return Finding("port", "ok", f"{settings.port} is free")
+
+
+def _store(folder: Path) -> Finding:
+    existing = next(parent for parent in [folder, *folder.absolute().parents] if parent.exists())
+    free = shutil.disk_usage(existing).free
+    store = folder / FILE_NAME
+    size = f"{store.stat().st_size / 1e6:,.1f} MB" if store.exists() else "no store yet"
+    state: Literal["ok", "note"] = "note" if free < _LOW_DISK_BYTES else "ok"
+    return Finding("store", state, f"{store}: {size}; {free / 1e9:,.1f} GB free")
+
+
+def _collector(url: str) -> Finding:
+    try:
+        with Client(url) as client:
+            client.get("/readyz")
+            client.get("/api/v1/queries")
+    except TraceholdError as error:
+        return Finding("collector", "note", str(error))
+    return Finding("collector", "ok", f"ready at {url}")
+
+
+def _importable(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False

@@ -1,0 +1,90 @@
+"""The command's own HTTP client: asks the running collector, never the file behind its back (design: decision 2)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Final
+
+import httpx
+
+from tracehold_collector.core.errors import CollectorError
+
+DEFAULT_URL: Final = "http://127.0.0.1:4318"
+
+_READ_TIMEOUT_S = 60.0
+
+class AskError(CollectorError):
+    """The collector could not be reached, or refused."""
+
+
+class Client:
+    """Talks to one collector. The key comes from `TRACEHOLD_API_KEY` and is shown to nobody else.
+
+    Args:
+        url: the collector's address.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url.rstrip("/")
+        key = os.environ.get("TRACEHOLD_API_KEY")
+        self._http = httpx.Client(
+            base_url=self.url,
+            headers={"Authorization": f"Bearer {key}"} if key else {},
+            timeout=httpx.Timeout(_READ_TIMEOUT_S, connect=5.0),
+            trust_env=False,
+        )
+
+    def __enter__(self) -> Client:
+        """Return the client."""
+        return self
+
+    def __exit__(self, _type: object, _error: BaseException | None, _trace: TracebackType | None) -> None:
+        """Close its connections."""
+        self._http.close()
+
+    def query(self, name: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the rows of a named query."""
+        answer = self.get(f"/api/v1/queries/{name}", parameters).json()
+        return [dict(zip(answer["columns"], row, strict=True)) for row in answer["rows"]]
+
+    def get(self, path: str, parameters: Mapping[str, Any] | None = None, *, accept: str = "application/json") -> httpx.Response:
+        """GET, with our errors.
+
+        Raises:
+            AskError: not reached, or refused; says what to do.
+        """
+        given = {key: value for key, value in (parameters or {}).items() if value is not None}
+        return self._checked("GET", path, params=given, headers={"Accept": accept})
+
+    def post(self, path: str, body: bytes, content_type: str) -> httpx.Response:
+        """POST a body; what is wrong with the body (400, 413, 415) and when to come back (429, 503) is the caller's to read.
+
+        Raises:
+            AskError: not reached, or refused; says what to do.
+        """
+        return self._checked("POST", path, content=body, headers={"Content-Type": content_type}, passing={400, 413, 415, 429, 503})
+
+    def _checked(self, method: str, path: str, *, passing: set[int] | None = None, **request: Any) -> httpx.Response:
+        try:
+            response = self._http.request(method, path, **request)
+        except httpx.TransportError as error:
+            raise AskError(
+                f"no collector answers at {self.url} ({type(error).__name__}). Start one with 'tracehold up', or name "
+                "another with --url or TRACEHOLD_URL"
+            ) from error
+        if response.is_success or response.status_code in (passing or ()):
+            return response
+        raise AskError(_refusal(self.url, response))
+
+
+def _refusal(url: str, response: httpx.Response) -> str:
+    if response.status_code == httpx.codes.UNAUTHORIZED:
+        return f"the collector at {url} needs an API key; set TRACEHOLD_API_KEY to the one it was started with"
+    try:
+        answer = response.json()
+        text = ". ".join(str(answer[key]) for key in ("error", "message", "hint") if answer.get(key))
+    except ValueError:
+        text = ""
+    return text or f"the collector at {url} answered {response.status_code}"

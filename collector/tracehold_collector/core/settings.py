@@ -1,0 +1,105 @@
+"""The collector's settings: flag, then `TRACEHOLD_*` variable, then `tracehold.toml`, then default."""
+
+from __future__ import annotations
+
+import ipaddress
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from tracehold.core.errors import ConfigurationError
+
+CONFIG_FILE = "tracehold.toml"
+DEFAULT_PORT = 4318
+MIN_KEY_CHARS = 24
+
+
+class CollectorSettings(BaseSettings):
+    """What a collector can be told. Each field is a flag of `tracehold collect` and a `TRACEHOLD_*` variable."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="TRACEHOLD_", toml_file=CONFIG_FILE, extra="ignore", env_ignore_empty=True, frozen=True
+    )
+
+    host: str = Field("127.0.0.1", description="address to listen on; anything but loopback needs an API key")
+    port: int = Field(DEFAULT_PORT, ge=0, le=65535, description="port for OTLP/HTTP, native events and the API; 0 picks one")
+    data_dir: Path = Field(
+        default_factory=lambda: Path(platformdirs.user_data_dir("tracehold", appauthor=False)),
+        description="folder of the store",
+    )
+    api_key: SecretStr | None = Field(
+        None, description="the key senders and readers must show as 'Authorization: Bearer ...'"
+    )
+    tenant: str = Field("default", min_length=1, max_length=128, description="whose data this collector takes in")
+    forward: str | None = Field(None, description="OTLP/HTTP endpoint that gets a copy of what is taken in")
+    forward_headers: SecretStr | None = Field(
+        None, description="headers for --forward, as in OTEL_EXPORTER_OTLP_HEADERS: name=value,name=value"
+    )
+    memory_limit: str = Field("1GB", pattern=r"^\d+(\.\d+)?\s*([KMGT]i?B|%)$", description="DuckDB's memory budget")
+    query_timeout_s: float = Field(30.0, gt=0, description="seconds after which a question is stopped")
+    max_queued: int = Field(50_000, ge=1, description="events that may wait to be written before senders get 429")
+    max_body_bytes: int = Field(32 * 1024 * 1024, ge=1024, description="largest request body, in bytes")
+    log_level: str = Field("info", pattern="^(debug|info|warning|error)$", description="debug, info, warning or error")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Flags (given to the constructor), environment, file, in this order."""
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+
+    @field_validator("api_key")
+    @classmethod
+    def _key_is_long_enough(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and len(value.get_secret_value()) < MIN_KEY_CHARS:
+            raise ValueError(f"an API key has at least {MIN_KEY_CHARS} characters; make one with: openssl rand -hex 24")
+        return value
+
+    @model_validator(mode="after")
+    def _outside_needs_a_key(self) -> CollectorSettings:
+        if self.api_key is None and not is_loopback(self.host):
+            raise ValueError(
+                f"refusing to listen on {self.host} without an API key: anyone who reaches it could read every trace. "
+                "Make a key with 'openssl rand -hex 24' and set it as TRACEHOLD_API_KEY, or listen on 127.0.0.1"
+            )
+        return self
+
+
+def load_settings(**flags: Any) -> CollectorSettings:
+    """Build the settings from flags (those that are not `None`), environment and file.
+
+    Raises:
+        ConfigurationError: names every setting that cannot be used, what it accepts, never a secret value.
+    """
+    given = {name: value for name, value in flags.items() if value is not None}
+    try:
+        return CollectorSettings(**given)
+    except ValidationError as error:
+        faults = [
+            f"{'.'.join(map(str, fault['loc'])) or 'settings'}: {fault['msg'].removeprefix('Value error, ')}"
+            for fault in error.errors(include_input=False, include_url=False)
+        ]
+        raise ConfigurationError("; ".join(faults)) from None
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether `host` can only be reached from this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,23 @@
+"""The `tracehold` command's door: says which extra to install when the rest is not there.
+
+Imports nothing but the standard library, since `pip install tracehold` brings no server and no terminal toolkit.
+"""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command, or say what to install."""
+    try:
+        from tracehold_collector.cli.app import run  # noqa: PLC0415 - an optional extra
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("tracehold"):
+            raise
+        sys.exit(
+            f"tracehold: this command needs the package {error.name!r}, which is not installed.\n"
+            "Install the collector and the command with: pip install 'tracehold[collector]'\n"
+            "or everything with:                         pip install 'tracehold[all]'"
+        )
+    run()

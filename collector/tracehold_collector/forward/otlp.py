@@ -1,0 +1,89 @@
+"""Stored records as one OTLP trace request, grouped by resource and instrumentation scope."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
+from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans
+from tracehold.core.jsontext import dumps
+from tracehold.core.version import __version__
+
+from tracehold_collector.core.record import Record
+from tracehold_collector.forward.anyvalue import encodable, key_values
+from tracehold_collector.forward.native import native_span
+from tracehold_collector.forward.received import is_received_span, received_span
+
+_OWN_SCOPE: Final = {"name": "tracehold", "version": __version__}
+
+
+def to_otlp(records: Iterable[Record]) -> ExportTraceServiceRequest:
+    """Build the request that tells `records` to an OTLP receiver.
+
+    A span that came in by OTLP goes out as it came, redacted: ids, times, kind, status, attributes with their
+    types, events and links. A native record becomes a span of the GenAI conventions with the record's ids.
+    The opening half of a span (status "started") is left out: its ended half tells it whole.
+    """
+    request = ExportTraceServiceRequest()
+    resources: dict[bytes, ResourceSpans] = {}
+    scopes: dict[tuple[bytes, bytes], ScopeSpans] = {}
+    for record in records:
+        if not is_forwarded(record):
+            continue
+        received = is_received_span(record)
+        resource, scope = _received_origin(record) if received else _native_origin(record)
+        resource_key, scope_key = dumps(resource), dumps(scope)
+        group = scopes.get((resource_key, scope_key))
+        if group is None:
+            spans_of = resources.get(resource_key)
+            if spans_of is None:
+                spans_of = resources[resource_key] = request.resource_spans.add()
+                _fill_resource(spans_of, resource)
+            group = scopes[resource_key, scope_key] = spans_of.scope_spans.add()
+            _fill_scope(group, scope)
+        group.spans.append(received_span(record) if received else native_span(record))
+    return request
+
+
+def is_forwarded(record: Record) -> bool:
+    """Whether a record is a span of its own on the way out."""
+    return record.status != "started"
+
+
+def _received_origin(record: Record) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    content = record.content or {}
+    return _mapping(content.get("resource")), _mapping(content.get("scope"))
+
+
+def _native_origin(record: Record) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Service and tenant of a record that never had a resource; an agent without a service is its own."""
+    service = record.service or record.agent or "unknown_service"
+    return {"attributes": {"service.name": service, "tracehold.tenant": record.tenant}}, _OWN_SCOPE
+
+
+def _fill_resource(group: ResourceSpans, resource: Mapping[str, Any]) -> None:
+    attributes = resource.get("attributes", resource)
+    group.resource.CopyFrom(Resource(attributes=key_values(_mapping(attributes))))
+    group.schema_url = _text(resource.get("schema_url"))
+
+
+def _fill_scope(group: ScopeSpans, scope: Mapping[str, Any]) -> None:
+    group.scope.CopyFrom(
+        InstrumentationScope(
+            name=_text(scope.get("name")),
+            version=_text(scope.get("version")),
+            attributes=key_values(_mapping(scope.get("attributes"))),
+        )
+    )
+    group.schema_url = _text(scope.get("schema_url"))
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _text(value: object) -> str:
+    return encodable(value) if isinstance(value, str) else ""

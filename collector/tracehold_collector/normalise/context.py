@@ -1,0 +1,71 @@
+"""What every normaliser is given besides the item itself, and the error that refuses one item."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tracehold_collector.core.errors import CollectorError
+from tracehold_collector.core.limits import DEFAULT_LIMITS, Limits
+from tracehold_collector.core.names import Cleaner, fit_name, is_id, stand_in_id
+from tracehold_collector.core.pseudonyms import Pseudonyms
+
+
+class ItemError(CollectorError):
+    """One item of a request cannot be stored; its neighbours can. The text is for the sender and holds no content."""
+
+
+@dataclass(frozen=True, slots=True)
+class NormaliseContext:
+    """Whose items these are and by what rules they are read.
+
+    Attributes:
+        tenant: whose data it is; an item's own claim is never obeyed here.
+        pseudonyms: for users and sessions; made for the same tenant.
+        cleaner: masks everything that goes into a record.
+        limits: on sizes, depth and names.
+        now_ns: when the request came in, UTC nanoseconds.
+    """
+
+    tenant: str
+    pseudonyms: Pseudonyms
+    cleaner: Cleaner
+    limits: Limits = DEFAULT_LIMITS
+    now_ns: int = 0
+
+    def name(self, value: object) -> str | None:
+        """Return `value` as an envelope name, or `None` when it is none."""
+        return (
+            fit_name(self.cleaner, value, self.limits.max_name_chars)
+            if isinstance(value, str) and value
+            else None
+        )
+
+    def run_id(self, value: object) -> str | None:
+        """Return `value` as a run id: itself, or a stand-in when it is not fit for the envelope; `None` without one."""
+        if type(value) is int:
+            value = str(value)
+        if not isinstance(value, str) or not value:
+            return None
+        return value if is_id(value, self.limits.max_name_chars) else stand_in_id(value)
+
+    def call_id(self, value: object) -> str | None:
+        """Return the id of a tool call, or `None` when it is not fit for the envelope or the cleaner would mask it."""
+        if not isinstance(value, str) or not is_id(value, self.limits.max_name_chars):
+            return None
+        return value if self.cleaner.clean(value) == value else None
+
+    def user(self, value: object) -> str | None:
+        """Return the pseudonym of a person's identifier, or `None` without one."""
+        text = _identifier(value)
+        return self.pseudonyms.user(text) if text else None
+
+    def session(self, value: object) -> str | None:
+        """Return the pseudonym of a conversation's identifier, or `None` without one."""
+        text = _identifier(value)
+        return self.pseudonyms.session(text) if text else None
+
+
+def _identifier(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    return str(value) if type(value) is int else ""

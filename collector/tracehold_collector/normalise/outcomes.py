@@ -1,0 +1,53 @@
+"""Decisions and statuses: the source's words turned into ours, and nothing guessed to be a denial (DEC-01)."""
+
+from __future__ import annotations
+
+from typing import Final, get_args
+
+from tracehold.observability.event_types import DECISIONS
+from tracehold_collector.core.record import DENIALS, Kind, Status
+
+KINDS: Final[frozenset[str]] = frozenset(get_args(Kind))
+STATUSES: Final[frozenset[str]] = frozenset(get_args(Status))
+
+STATUS_WORDS: Final[dict[str, Status]] = {
+    "ok": "ok",
+    "success": "ok",
+    "succeeded": "ok",
+    "completed": "ok",
+    "partial": "ok",
+    "finished": "ok",
+    "error": "error",
+    "failed": "error",
+    "failure": "error",
+    "timeout": "error",
+    "budget_exceeded": "error",
+    "blocked": "blocked",
+    "suspended": "suspended",
+    "cancelled": "cancelled",
+    "canceled": "cancelled",
+    "started": "started",
+    "unset": "unset",
+}
+"""What a source says about an outcome -> our status. Denials stand in `DENIALS` and are `blocked`."""
+
+GATED: Final = frozenset({"llm", "tool"})
+"""Kinds that, once stopped, are one event of kind `gate` (design: Words)."""
+
+
+def read_status(word: object) -> Status | None:
+    """Return our status for a source's word, or `None` for a word nobody here knows."""
+    return STATUS_WORDS.get(word.lower()) if isinstance(word, str) else None
+
+
+def read_decision(word: object) -> str | None:
+    """Return one of DEC-01's decisions, or `None`: another word is never guessed to be one."""
+    if not isinstance(word, str):
+        return None
+    text = word.lower()
+    return text if text in DECISIONS else None
+
+
+def gate(kind: Kind, decision: str | None) -> Kind:
+    """Return the kind of an event that carries `decision`: a stopped call is a gate, nothing was executed (FR-61)."""
+    return "gate" if decision in DENIALS and kind in GATED else kind

@@ -1,0 +1,36 @@
+"""Times as UTC nanoseconds, and which of them are credible (FR-23)."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Final
+
+LATEST_NS: Final = 7_258_118_400_000_000_000
+"""2200-01-01T00:00:00Z. A later time is a unit mistake or an overflow, and would ruin every average it enters."""
+
+_FRACTION: Final = re.compile(r"\.(\d+)")
+
+
+def credible(time_ns: int | None) -> int | None:
+    """Return `time_ns` when it lies after the epoch and before the year 2200, else `None`."""
+    return time_ns if time_ns is not None and 0 < time_ns < LATEST_NS else None
+
+
+def read_rfc3339(value: object) -> int | None:
+    """Return UTC nanoseconds of an RFC 3339 time; `None` when it is not one, has no zone or is not credible."""
+    if not isinstance(value, str):
+        return None
+    fraction = _FRACTION.search(value)
+    try:
+        moment = datetime.fromisoformat(_FRACTION.sub("", value, count=1))
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        return None
+    # Whole seconds and fraction apart: datetime holds microseconds, and a float would lose nanoseconds.
+    try:
+        seconds = int((moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds())
+    except OverflowError:
+        return None
+    return credible(seconds * 1_000_000_000 + int(fraction.group(1)[:9].ljust(9, "0") if fraction else 0))

@@ -1,0 +1,238 @@
+"""Runs a collector: opens the parts, serves, and closes them in the order that loses nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from types import TracebackType
+from urllib.parse import unquote
+
+import structlog
+import uvicorn
+
+from tracehold_collector.api.app import build_app
+from tracehold_collector.core.errors import CollectorError
+from tracehold_collector.core.limits import DEFAULT_LIMITS
+from tracehold_collector.core.secretfile import load_or_create_key
+from tracehold_collector.core.settings import CollectorSettings
+from tracehold_collector.forward import Forwarder
+from tracehold_collector.pipeline import Intake
+from tracehold_collector.store.database import FILE_NAME, Database, DatabaseOptions
+from tracehold_collector.store.reader import Reader
+from tracehold_collector.store.writer import Writer, WriterOptions
+
+_log = structlog.get_logger(__name__)
+
+PSEUDONYM_KEY_FILE = "pseudonym.key"
+
+_GRACE_S = 10
+"""How long requests that are under way at shutdown may take to be answered."""
+
+
+class PortTakenError(CollectorError):
+    """Another program listens on the wanted port.
+
+    Attributes:
+        port: the one wanted.
+        free: one that is free now.
+    """
+
+    def __init__(self, host: str, port: int, free: int) -> None:
+        """Name the port and offer another."""
+        super().__init__(f"port {port} on {host} is taken by another program; {free} is free: try --port {free}")
+        self.port = port
+        self.free = free
+
+
+class CollectorServer:
+    """A collector from open to close.
+
+    The order matters: the socket is bound before the store is opened, so that a taken port harms nothing; at the end
+    requests under way are answered first, then the writer commits what waits, then the file is closed.
+
+    Args:
+        settings: validated settings.
+
+    Raises:
+        PortTakenError: names the port and offers another.
+        StoreError: the store cannot be opened.
+    """
+
+    def __init__(self, settings: CollectorSettings) -> None:
+        self.settings = settings
+        self._socket = bind(settings.host, settings.port)
+        self.port: int = self._socket.getsockname()[1]
+        try:
+            self._open_parts()
+        except BaseException:
+            self._socket.close()
+            raise
+        config = uvicorn.Config(
+            self._app,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=_GRACE_S,
+            lifespan="off",
+        )
+        self._server = uvicorn.Server(config)
+        self._thread: threading.Thread | None = None
+
+    @property
+    def url(self) -> str:
+        """Where this collector is reached."""
+        host = self.settings.host
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+
+    def run(self, on_ready: Callable[[], None] | None = None) -> None:
+        """Serve until SIGINT or SIGTERM, then close everything. Main thread only.
+
+        Args:
+            on_ready: called once requests are answered.
+        """
+        _log.info("collector_started", url=self.url, store=str(self.database.path), keyless=self.settings.api_key is None)
+        try:
+            asyncio.run(self._serve(on_ready))
+        finally:
+            self.close()
+
+    def start(self) -> None:
+        """Serve on a thread of its own; returns once requests are answered. End it with `close`."""
+        ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(ready.set)), name="tracehold-http", daemon=True)
+        self._thread.start()
+        while not ready.wait(0.05):
+            if not self._thread.is_alive():
+                raise CollectorError("the collector stopped while starting; see the log")
+
+    def stop(self) -> None:
+        """Ask the server to end; `run` then returns."""
+        self._server.should_exit = True
+
+    def close(self) -> None:
+        """Answer what is under way, commit what waits, close the store; a second call does nothing."""
+        self.stop()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        self._socket.close()
+        self.writer.close()
+        if self.forwarder is not None:
+            self.forwarder.close()
+        self.database.close()
+
+    def __enter__(self) -> CollectorServer:
+        """Start serving on a thread."""
+        self.start()
+        return self
+
+    def __exit__(self, _type: object, _error: BaseException | None, _trace: TracebackType | None) -> None:
+        """Close."""
+        self.close()
+
+    def _open_parts(self) -> None:
+        settings = self.settings
+        key = load_or_create_key(settings.data_dir / PSEUDONYM_KEY_FILE)
+        self.database = Database(
+            settings.data_dir / FILE_NAME, DatabaseOptions(memory_limit=settings.memory_limit)
+        )
+        self.forwarder: Forwarder | None = None
+        if settings.forward:
+            secret = settings.forward_headers
+            self.forwarder = Forwarder(
+                settings.forward, headers=parse_headers(secret.get_secret_value()) if secret else None
+            )
+        self.writer = Writer(
+            self.database,
+            WriterOptions(max_queued=settings.max_queued),
+            on_commit=self.forwarder.submit if self.forwarder else None,
+        )
+        limits = replace(DEFAULT_LIMITS, max_body_bytes=settings.max_body_bytes)
+        self._app = build_app(
+            database=self.database,
+            writer=self.writer,
+            reader=Reader(self.database, timeout_s=settings.query_timeout_s),
+            intake=Intake(self.writer, key, limits),
+            tenant=settings.tenant,
+            api_key=settings.api_key.get_secret_value() if settings.api_key else None,
+            forwarder=self.forwarder,
+        )
+
+    async def _serve(self, on_ready: Callable[[], None] | None) -> None:
+        serving = asyncio.create_task(self._server.serve(sockets=[self._socket]))
+        while not self._server.started and not serving.done():
+            await asyncio.sleep(0.005)
+        if self._server.started and on_ready is not None:
+            on_ready()
+        await serving
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Return a listening socket.
+
+    Raises:
+        PortTakenError: names the port and offers another.
+        CollectorError: the address cannot be used.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    own = socket.socket(family, socket.SOCK_STREAM)
+    own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        own.bind((host, port))
+        own.listen(2048)
+    except OSError as error:
+        own.close()
+        if error.errno == errno.EADDRINUSE:
+            raise PortTakenError(host, port, free_port(host, port)) from error
+        raise CollectorError(f"cannot listen on {host}:{port}: {error.strerror}; choose another --host or --port") from error
+    return own
+
+
+def free_port(host: str, wanted: int) -> int:
+    """Return the next free port above `wanted`, or any free one."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for port in [*range(wanted + 1, min(wanted + 50, 65536)), 0]:
+        with contextlib.closing(socket.socket(family, socket.SOCK_STREAM)) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((host, port))
+            except OSError:
+                continue
+            number: int = probe.getsockname()[1]
+            return number
+    raise CollectorError(f"no free port on {host}")
+
+
+def parse_headers(text: str) -> dict[str, str]:
+    """Read `name=value,name=value`, percent-encoded as in `OTEL_EXPORTER_OTLP_HEADERS`."""
+    return dict(_headers(text))
+
+
+def _headers(text: str) -> Iterator[tuple[str, str]]:
+    for part in text.split(","):
+        name, _, value = part.partition("=")
+        if name.strip():
+            yield unquote(name.strip()), unquote(value.strip())
+
+
+def configure_logging(level: str) -> None:
+    """Send structlog's events to standard error, one line each, at `level` and above."""
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.dev.ConsoleRenderer(colors=False),
+        ],
+        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+

@@ -1,0 +1,163 @@
+"""The collector's HTTP API, as the pages use it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import date
+from typing import Any, Final
+from urllib.parse import quote
+
+import httpx
+import pandas as pd
+import pyarrow as pa
+
+from tracehold_dashboard.errors import (
+    DashboardError,
+    NotAllowedError,
+    NotFoundError,
+    RefusedError,
+    UnreachableError,
+)
+from tracehold_dashboard.settings import KEY_VARIABLE, URL_VARIABLE, Settings
+
+ARROW: Final = "application/vnd.apache.arrow.stream"
+CONTENTS_AT_ONCE: Final = 200
+"""Event ids the collector takes in one request for contents."""
+
+_TIMEOUT: Final = httpx.Timeout(30.0, connect=3.0)
+_WHOLE: Final = {pa.int64(): pd.Int64Dtype()}
+
+
+class Client:
+    """Asks one collector. Cheap to make; use it as a context manager so that its connections are closed."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Prepare a client; nothing is sent yet."""
+        headers = {"Authorization": f"Bearer {settings.api_key}"} if settings.api_key else {}
+        self._settings = settings
+        # A proxy named in the environment must not stand between this page and a collector on the same machine.
+        self._http = httpx.Client(
+            base_url=settings.url, headers=headers, timeout=_TIMEOUT, trust_env=not settings.is_loopback
+        )
+
+    def __enter__(self) -> Client:
+        """Give the client itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close its connections."""
+        self._http.close()
+
+    def frame(self, query: str, **params: Any) -> pd.DataFrame:
+        """Run a named query and give its rows.
+
+        Args:
+            query: the query's name in the catalogue.
+            **params: its parameters; `None` leaves one at its default.
+
+        Returns:
+            A frame with the query's columns. Whole numbers stay whole beside a NULL (`Int64`).
+
+        Raises:
+            DashboardError: see the module `errors`.
+        """
+        response = self._get(f"/api/v1/queries/{quote(query, safe='')}", _text(params), accept=ARROW)
+        try:
+            table = pa.ipc.open_stream(response.content).read_all()
+        except pa.ArrowInvalid as error:
+            raise self._not_a_collector() from error
+        frame: pd.DataFrame = table.to_pandas(types_mapper=_WHOLE.get)
+        return frame
+
+    def csv(self, query: str, **params: Any) -> bytes:
+        """Run a named query and give its rows as the collector writes CSV. Raises as `frame` does."""
+        return self._get(f"/api/v1/queries/{quote(query, safe='')}", _text(params), accept="text/csv").content
+
+    def event(self, event_id: str) -> tuple[dict[str, Any], dict[str, Any] | None]:
+        """Give one event whole: its envelope, and its content, `None` when there is none or it was erased.
+
+        Raises:
+            DashboardError: see the module `errors`.
+        """
+        answer = self._json(f"/api/v1/events/{quote(event_id, safe='')}", [])
+        return answer.get("event") or {}, answer.get("content")
+
+    def contents(self, event_ids: Iterable[str]) -> dict[str, dict[str, Any] | None]:
+        """Give the contents of several events by id. Raises as `frame` does."""
+        ids = list(event_ids)
+        found: dict[str, dict[str, Any] | None] = {}
+        for start in range(0, len(ids), CONTENTS_AT_ONCE):
+            params = [("event_id", event_id) for event_id in ids[start : start + CONTENTS_AT_ONCE]]
+            found |= self._json("/api/v1/contents", params).get("contents") or {}
+        return found
+
+    def _json(self, path: str, params: list[tuple[str, str]]) -> dict[str, Any]:
+        response = self._get(path, params, accept="application/json")
+        try:
+            answer = response.json()
+        except ValueError as error:
+            raise self._not_a_collector() from error
+        if not isinstance(answer, dict):
+            raise self._not_a_collector()
+        return answer
+
+    def _get(self, path: str, params: list[tuple[str, str]], *, accept: str) -> httpx.Response:
+        with self._translated():
+            response = self._http.get(path, params=params, headers={"Accept": accept})
+        if response.is_success:
+            return response
+        raise self._refusal(response)
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        url = self._settings.url
+        try:
+            yield
+        except httpx.TimeoutException as error:
+            raise UnreachableError(
+                f"The collector at {url} did not answer in time.",
+                "It may be busy, or the range too wide. Try again, or choose a shorter range.",
+            ) from error
+        except httpx.HTTPError as error:
+            raise UnreachableError(
+                f"No collector answers at {url}.",
+                f"Start one with `tracehold serve`, or set {URL_VARIABLE} to where yours runs "
+                "and start the dashboard again.",
+            ) from error
+
+    def _refusal(self, response: httpx.Response) -> DashboardError:
+        try:
+            answer = response.json()
+        except ValueError:
+            answer = None
+        said = answer if isinstance(answer, dict) else {}
+        message, hint = str(said.get("error") or ""), str(said.get("hint") or "")
+        if response.status_code in {401, 403}:
+            problem = "does not take this key" if self._settings.api_key else "wants a key"
+            return NotAllowedError(
+                f"The collector at {self._settings.url} {problem}.",
+                f"Set {KEY_VARIABLE} to a key that may read, and start the dashboard again.",
+            )
+        if response.status_code == 404:  # noqa: PLR2004 - HTTP's own number
+            return NotFoundError(message or "The collector holds nothing under that id.", hint)
+        return RefusedError(message or f"The collector answered {response.status_code}.", hint)
+
+    def _not_a_collector(self) -> DashboardError:
+        return RefusedError(
+            f"What answers at {self._settings.url} is not a Tracehold collector, or one of another version.",
+            f"Check {URL_VARIABLE}.",
+        )
+
+
+def _text(params: dict[str, Any]) -> list[tuple[str, str]]:
+    """Write parameters the way a URL carries them; what is `None` is left out."""
+    written = []
+    for name, value in params.items():
+        if isinstance(value, bool):
+            written.append((name, "true" if value else "false"))
+        elif isinstance(value, date):
+            written.append((name, value.isoformat()))
+        elif value is not None:
+            written.append((name, str(value)))
+    return written

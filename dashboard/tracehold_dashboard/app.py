@@ -1,0 +1,24 @@
+"""The Streamlit script: sets the frame and runs the page that is asked for."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from tracehold_dashboard import links
+from tracehold_dashboard.views import denials, overview, run, runs, spend, tools
+
+st.set_page_config(page_title="Tracehold", page_icon=":material/radio_button_checked:", layout="wide")
+
+PAGES = {
+    links.OVERVIEW: st.Page(
+        overview.render, title="Overview", icon=":material/dashboard:", url_path="overview", default=True
+    ),
+    links.RUNS: st.Page(runs.render, title="Runs", icon=":material/list:", url_path="runs"),
+    links.RUN: st.Page(run.render, title="Run", icon=":material/waterfall_chart:", url_path="run"),
+    links.DENIALS: st.Page(denials.render, title="Gate denials", icon=":material/block:", url_path="denials"),
+    links.SPEND: st.Page(spend.render, title="Spend", icon=":material/payments:", url_path="spend"),
+    links.TOOLS: st.Page(tools.render, title="Tools and latency", icon=":material/speed:", url_path="tools"),
+}
+
+links.register(PAGES)
+st.navigation(list(PAGES.values())).run()

@@ -1,0 +1,104 @@
+-- question: Which attempts were stopped, by which rule or person, and what happened next?
+-- asked by: auditor
+--
+-- param since TIMESTAMP = NULL: only denials at or after this moment (UTC)
+-- param until TIMESTAMP = NULL: only denials before this moment (UTC)
+-- param run_id VARCHAR = NULL: only denials of this run
+-- param agent VARCHAR = NULL: only denials of this agent
+-- param name VARCHAR = NULL: only denials of this tool
+-- param rule VARCHAR = NULL: only denials by this rule
+-- param decision VARCHAR {denied, rejected, unconfirmed, expired, invalid_args, unknown_tool, tripped, limited,
+--     cancelled} = NULL: only this decision
+-- param limit BIGINT {1..10000} = 100: rows a page
+-- param offset BIGINT {0..} = 0: rows to leave out before the page
+-- param tenant VARCHAR = NULL: only this tenant
+-- param tenants VARCHAR[] = NULL: the tenants the asker may see; NULL means all; bound by the server
+--
+-- column at TIMESTAMP [UTC]: when it was stopped
+-- column at_ns BIGINT [ns since the epoch]: the same, exactly
+-- column tenant VARCHAR: whose it is
+-- column run_id VARCHAR: the run
+-- column event_id VARCHAR: the event that records the denial; its content holds the reason and the arguments
+-- column kind VARCHAR: what stopped it: gate, approval, guardrail, or what it would have been
+-- column type VARCHAR: the source's word for it
+-- column name VARCHAR: the tool
+-- column decision VARCHAR: what the gate said
+-- column decided_by VARCHAR: who or what said it
+-- column rule VARCHAR: by which rule
+-- column agent VARCHAR: the agent that tried
+-- column user_ref VARCHAR: the user the run is about, a keyed pseudonym
+-- column next_event_id VARCHAR: the next event of that run; NULL when the denial was its last
+-- column next_event VARCHAR: type, name and status of that event
+-- column total BIGINT: rows on all pages together
+
+WITH denials AS NOT MATERIALIZED (
+    SELECT
+        started_at,
+        coalesce(seq, 0) AS seq,
+        event_id,
+        tenant,
+        run_id,
+        kind,
+        type,
+        name,
+        decision,
+        decided_by,
+        rule,
+        agent,
+        user_ref
+    FROM events
+    -- The list of DEC-01: any decision but allowed and suspended.
+    WHERE decision IN ('denied', 'rejected', 'unconfirmed', 'expired', 'invalid_args', 'unknown_tool', 'tripped',
+                       'limited', 'cancelled')
+      AND ($since::TIMESTAMP IS NULL OR started_at >= epoch_ns($since::TIMESTAMP))
+      AND ($until::TIMESTAMP IS NULL OR started_at < epoch_ns($until::TIMESTAMP))
+      AND ($run_id::VARCHAR IS NULL OR run_id = $run_id)
+      AND ($agent::VARCHAR IS NULL OR agent = $agent)
+      AND ($name::VARCHAR IS NULL OR name = $name)
+      AND ($rule::VARCHAR IS NULL OR rule = $rule)
+      AND ($decision::VARCHAR IS NULL OR decision = $decision)
+      AND ($tenant::VARCHAR IS NULL OR tenant = $tenant)
+      AND ($tenants::VARCHAR[] IS NULL OR list_contains($tenants::VARCHAR[], tenant))
+),
+page AS MATERIALIZED (
+    SELECT *
+    FROM denials
+    ORDER BY started_at DESC NULLS LAST, seq DESC, event_id DESC
+    LIMIT $limit::BIGINT
+    OFFSET $offset::BIGINT
+),
+following AS (
+    SELECT
+        page.event_id,
+        arg_min(
+            {'id': later.event_id::VARCHAR, 'what': concat_ws(' ', later.type, later.name, later.status)},
+            (later.started_at, coalesce(later.seq, 0), later.event_id)
+        ) AS event
+    FROM page
+    JOIN events AS later
+      ON later.tenant = page.tenant
+     AND later.run_id = page.run_id
+     AND later.started_at >= page.started_at
+     AND (later.started_at, coalesce(later.seq, 0), later.event_id) > (page.started_at, page.seq, page.event_id)
+    GROUP BY page.event_id
+)
+SELECT
+    make_timestamp(page.started_at // 1000) AS at,
+    page.started_at AS at_ns,
+    page.tenant,
+    page.run_id,
+    page.event_id::VARCHAR AS event_id,
+    page.kind,
+    page.type,
+    page.name,
+    page.decision,
+    page.decided_by,
+    page.rule,
+    page.agent,
+    page.user_ref,
+    following.event.id AS next_event_id,
+    following.event.what AS next_event,
+    (SELECT count(*) FROM denials) AS total
+FROM page
+LEFT JOIN following USING (event_id)
+ORDER BY page.started_at DESC NULLS LAST, page.seq DESC, page.event_id DESC

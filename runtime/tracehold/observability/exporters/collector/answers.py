@@ -1,0 +1,90 @@
+"""What an answer of the collector means for the events that were sent.
+
+=====================  ==================================================================================
+200 with our JSON      taken; rejected events are counted, never sent again
+408, 429, 5xx          try again, no sooner than `Retry-After` asks
+400, 413, 422          refused as it stands: halve it, so that one bad event does not take its neighbours down
+415                    a middle box or an older collector does not read gzip: send it plain
+everything else        a fault of the set-up (key, URL, another server on the port): keep, say so once, try slowly
+=====================  ==================================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+
+import orjson
+
+from tracehold.observability.exporters.collector.backoff import parse_retry_after
+from tracehold.observability.exporters.collector.transport import Answer
+
+_OK = 200
+_RETRY = frozenset({408, 425, 429})
+_HALVE = frozenset({400, 413, 422})
+_PLAIN = 415
+_SERVER_ERROR = 500
+
+
+class Action(Enum):
+    """What to do with the events of a request."""
+
+    TAKEN = "taken"
+    RETRY = "retry"
+    HALVE = "halve"
+    PLAIN = "plain"
+    KEEP = "keep"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """An answer, judged.
+
+    Attributes:
+        action: what to do now.
+        status: "HTTP 429", or "not a Tracehold collector"; for logs and `stats()`.
+        rejected: events of a taken batch that the collector refused for good.
+        duplicates: events of a taken batch that it already had.
+        asked_s: seconds it asks us to stay away, or `None`.
+    """
+
+    action: Action
+    status: str
+    rejected: int = 0
+    duplicates: int = 0
+    asked_s: float | None = None
+
+
+def judge(answer: Answer, now: datetime) -> Verdict:
+    """Return what `answer` means; the table is at the top of this module."""
+    status = f"HTTP {answer.status}"
+    if answer.status == _OK:
+        return _judge_taken(answer)
+    if answer.status in _RETRY or answer.status >= _SERVER_ERROR:
+        asked_s = parse_retry_after(answer.retry_after, date=answer.date, now=now)
+        return Verdict(Action.RETRY, status, asked_s=asked_s)
+    if answer.status in _HALVE:
+        return Verdict(Action.HALVE, status)
+    if answer.status == _PLAIN:
+        return Verdict(Action.PLAIN, status)
+    return Verdict(Action.KEEP, status)
+
+
+def _judge_taken(answer: Answer) -> Verdict:
+    """Read a 200. A login page, or another program on the port, says 200 as well and would swallow events."""
+    try:
+        said = orjson.loads(answer.body)
+    except orjson.JSONDecodeError:
+        if answer.body[:1] in {b"", b"{"}:  # ours, and the connection broke on the way
+            return Verdict(Action.RETRY, "HTTP 200, cut short")
+        said = None
+    if not isinstance(said, dict) or not isinstance(said.get("accepted"), int):
+        return Verdict(Action.KEEP, "not a Tracehold collector")
+    rejected, duplicates = said.get("rejected"), said.get("duplicates")
+    return Verdict(
+        Action.TAKEN,
+        "HTTP 200",
+        rejected=len(rejected) if isinstance(rejected, list) else 0,
+        duplicates=duplicates if isinstance(duplicates, int) else 0,
+    )

@@ -1,0 +1,311 @@
+"""Deep cleaning of the values an event carries: secrets masked, then strings cut (TRC-03 to TRC-13, DEC-09).
+
+The walk is written for speed, since it runs on every event in the agent's process: types are told apart by identity,
+what a key means is remembered, and no function is called for a number or for a short text that was clean before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from tracehold.privacy.checks import is_card_integer
+from tracehold.privacy.conversion import as_plain, is_record
+from tracehold.privacy.detection import TextMasker
+from tracehold.privacy.keycodes import ACCOUNTING, JUDGE_VALUE, PAIR, PLAIN, RENAME, SECRET, STRUCTURAL, KeyCodes
+from tracehold.privacy.keys import KeyRules
+from tracehold.privacy.truncation import cut
+
+DEFAULT_MASK: Final = "***"
+TOO_DEEP: Final = "…[nested too deep]"
+CYCLE: Final = "…[refers to itself]"
+
+_IDENTIFIER: Final = re.compile(r"(?![^:]{0,20}://)[^\s\x00-\x1f\x7f]{1,256}")
+_CARD_FLOOR: Final = 10**12
+_NO_CARD: Final = 10**400
+_PAIR_NAMES: Final = ("name", "key", "header", "field")
+_RETRY_DEPTHS: Final = (16, 4)
+
+_Path = set[int]
+"""The ids of the containers around the value at hand, for telling a cycle from a value that stands in two places."""
+
+
+class Cleaner:
+    """Copies values without what may not be seen: secrets first, then everything beyond the length limit.
+
+    Safe to use from several threads.
+
+    Args:
+        redact: `False` switches masking off and nothing else (TRC-11).
+        mask: what stands in the place of a secret.
+        mask_name: called with a detector's name, returns what stands in the place of its findings; `mask` by default.
+        extra_secret_keys: case-insensitive substrings that make a key name secret (TRC-07).
+        extra_secret_patterns: regular expressions, strings or compiled, for values (TRC-07).
+        max_depth: containers nested deeper are replaced by a short marker.
+
+    Raises:
+        ConfigurationError: (a `ValueError`) an entry of `extra_secret_keys` is blank (TRC-08).
+        re.error: a string in `extra_secret_patterns` is not a regular expression.
+    """
+
+    def __init__(
+        self,
+        *,
+        redact: bool = True,
+        mask: str = DEFAULT_MASK,
+        mask_name: Callable[[str], str] | None = None,
+        extra_secret_keys: Iterable[str] | None = None,
+        extra_secret_patterns: Iterable[str | re.Pattern[str]] | None = None,
+        max_depth: int = 96,
+    ) -> None:
+        self._mask = mask
+        self._redact = redact
+        self._max_depth = max_depth
+        self._card_floor = _CARD_FLOOR if redact else _NO_CARD
+        self._rules = KeyRules(extra_secret_keys or ())
+        self._masker = TextMasker(mask=mask_name or (lambda _name: mask), extra_patterns=extra_secret_patterns or ())
+        self._known_clean = self._masker.known_clean
+        self._codes = KeyCodes(self._rules, self._masker, redact=redact)
+        self._event_codes: dict[frozenset[str], KeyCodes] = {}
+
+    def clean(self, value: Any, *, max_len: int | None = None) -> Any:
+        """Return a cleaned deep copy of `value`; the input is never modified (TRC-23).
+
+        Args:
+            value: anything. Dicts, lists, tuples and sets keep their type; other mappings, dataclasses and bytes become
+                dicts and text, and any other object the text that `str` gives.
+            max_len: characters kept of each string; `None` keeps all. Keys are never cut (TRC-09).
+
+        Raises:
+            Exception: whatever an object's own `__str__` raises (TRC-16 counts such events).
+        """
+        return self._with_depth(lambda depth: self._value(value, max_len, depth, set()))
+
+    def clean_event(
+        self, event: Mapping[Any, Any], *, structural: frozenset[str], max_len: int | None = None
+    ) -> dict[str, Any]:
+        """Return a cleaned copy of an event, its fields in the same order.
+
+        The numbers of its own usage, cost and budget are never rewritten (DEC-09).
+
+        Args:
+            event: the event's fields.
+            structural: top-level fields whose value is an identifier, a number, a boolean or `None` and then stays
+                exactly as it is (TRC-13, DEC-10). A value of another shape is cleaned.
+            max_len: characters kept of each string; `None` keeps all.
+        """
+        codes = self._event_codes.get(structural)
+        if codes is None:
+            codes = self._event_codes[structural] = KeyCodes(
+                self._rules, self._masker, redact=self._redact, structural=structural
+            )
+        try:
+            return self._dict(event, codes, max_len, self._max_depth, {id(event)})
+        except RecursionError:
+            return self._with_depth(lambda depth: self._dict(event, codes, max_len, depth, {id(event)}))
+
+    def _with_depth(self, walk: Callable[[int], Any]) -> Any:
+        """Walk as deep as allowed; when the caller has left little of the stack, less deep."""
+        for depth in (self._max_depth, *_RETRY_DEPTHS):
+            try:
+                return walk(depth)
+            except RecursionError:
+                if depth == _RETRY_DEPTHS[-1]:
+                    raise
+        return TOO_DEEP
+
+    def _value(self, value: Any, max_len: int | None, depth: int, path: _Path) -> Any:
+        kind = type(value)
+        if kind is str:
+            return self._text(value, max_len)
+        if kind is float or value is None or kind is bool:
+            return value
+        if kind is int:
+            return self._mask if value >= self._card_floor and is_card_integer(value) else value
+        if kind is dict or kind is list or kind is tuple or is_record(value):
+            if depth <= 0:
+                return TOO_DEEP
+            key = id(value)
+            if key in path:
+                return CYCLE
+            path.add(key)
+            cleaned = self._container(value, kind, max_len, depth - 1, path)
+            path.discard(key)
+            return cleaned
+        plain = as_plain(value)
+        if type(plain) is kind:  # a number of a kind that has no plainer form
+            return self._mask if is_card_integer(value) and self._redact else value
+        return self._value(plain, max_len, depth, path)
+
+    def _container(self, value: Any, kind: type, max_len: int | None, depth: int, path: _Path) -> Any:
+        if kind is dict:
+            return self._dict(value, self._codes, max_len, depth, path)
+        if kind is list:
+            return self._list(value, max_len, depth, path)
+        if isinstance(value, Mapping):
+            return self._dict(dict(value), self._codes, max_len, depth, path)
+        if isinstance(value, tuple) and hasattr(value, "_make"):
+            fields = self._dict(dict(zip(value._fields, value, strict=True)), self._codes, max_len, depth, path)
+            return value._make(fields.values())
+        if isinstance(value, tuple):
+            return self._tuple(value, max_len, depth, path)
+        items = self._list(list(value), max_len, depth, path)
+        if isinstance(value, (set, frozenset)):
+            hashable = [item if _is_hashable(item) else self._text(str(item), max_len) for item in items]
+            return frozenset(hashable) if isinstance(value, frozenset) else set(hashable)
+        return items
+
+    def _tuple(self, value: tuple[Any, ...], max_len: int | None, depth: int, path: _Path) -> tuple[Any, ...]:
+        if len(value) == 2 and self._redact:  # noqa: PLR2004 - (name, value), as HTTP libraries hold headers
+            name = value[0].decode("latin-1") if type(value[0]) is bytes else value[0]
+            if type(name) is str and self._rules.holds_secret(name, value[1]):
+                return (self._text(name, max_len), self._mask)
+        return tuple(self._list(list(value), max_len, depth, path))
+
+    def _list(self, value: list[Any], max_len: int | None, depth: int, path: _Path) -> list[Any]:
+        out = []
+        known = self._known_clean
+        for item in value:
+            kind = type(item)
+            if kind is str:
+                short = max_len is None or len(item) <= max_len
+                out.append(item if short and item in known else self._text(item, max_len))
+            elif kind is float or kind is bool or item is None:
+                out.append(item)
+            else:
+                out.append(self._value(item, max_len, depth, path))
+        return out
+
+    def _dict(
+        self, source: Mapping[Any, Any], codes: KeyCodes, max_len: int | None, depth: int, path: _Path
+    ) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        code_of = codes.get
+        known = self._known_clean
+        floor = self._card_floor
+        paired = False
+        for key, value in source.items():
+            code = code_of(key) if type(key) is str else RENAME
+            if code is None:
+                code = codes.judge(key)
+            kind = type(value)
+            if code == PLAIN:
+                if kind is str:
+                    short = max_len is None or len(value) <= max_len
+                    out[key] = value if short and value in known else self._text(value, max_len)
+                elif kind is float or kind is bool or value is None or (kind is int and value < floor):
+                    out[key] = value
+                else:
+                    out[key] = self._value(value, max_len, depth, path)
+            elif code == STRUCTURAL:
+                if kind is str and not _IDENTIFIER.fullmatch(value):
+                    out[key] = self._text(value, max_len)
+                else:
+                    scalar = kind is str or kind is int or kind is float or kind is bool or value is None
+                    out[key] = value if scalar else self._value(value, max_len, depth, path)
+            elif code == RENAME:
+                return self._renamed(source, codes, max_len, depth, path)
+            else:
+                paired = paired or code == PAIR
+                out[key] = self._special(code, key, value, max_len, depth, path)
+        if paired:
+            self._mask_pair(source, out)
+        return out
+
+    def _special(self, code: int, key: str, value: Any, max_len: int | None, depth: int, path: _Path) -> Any:
+        if code == SECRET and value is not None and type(value) is not bool:
+            return self._mask
+        if code == JUDGE_VALUE and self._rules.holds_secret(key, value):
+            return self._mask
+        if code == ACCOUNTING:
+            return self._accounting(value, max_len, depth, path)
+        return self._value(value, max_len, depth, path)
+
+    def _accounting(self, value: Any, max_len: int | None, depth: int, path: _Path) -> Any:
+        """Clean an event's own usage, cost or budget: its numbers stay, whatever their keys are called (DEC-09)."""
+        kind = type(value)
+        if kind is int or kind is float:
+            return value
+        if kind is not dict or depth <= 0 or id(value) in path:
+            return self._value(value, max_len, depth, path)
+        path.add(id(value))
+        rest = {}
+        numbers = {}
+        for key, item in value.items():
+            item_kind = type(item)
+            if type(key) is str and (item_kind is int or item_kind is float) and self._codes.judge(key) != RENAME:
+                numbers[key] = item
+            elif item_kind is dict and type(key) is str and self._codes.judge(key) == PLAIN:
+                numbers[key] = self._accounting(item, max_len, depth - 1, path)
+            else:
+                rest[key] = item
+        if rest:
+            cleaned = self._dict(rest, self._codes, max_len, depth - 1, path)
+            numbers = _in_order(value, numbers, cleaned)
+        path.discard(id(value))
+        return numbers
+
+    def _renamed(
+        self, source: Mapping[Any, Any], codes: KeyCodes, max_len: int | None, depth: int, path: _Path
+    ) -> dict[str, Any]:
+        """Clean a dict some of whose keys change; two of them never become one (DEC-09)."""
+        taken = {key for key in source if type(key) is str and codes.judge(key) != RENAME}
+        names: list[str] = []
+        for key in source:
+            if type(key) is str and key in taken:
+                names.append(key)
+                continue
+            name = self._key_text(key)
+            unique, number = name, 1
+            while unique in taken:
+                number += 1
+                unique = f"{name}#{number}"
+            taken.add(unique)
+            names.append(unique)
+        out: dict[str, Any] = {}
+        for name, (key, value) in zip(names, source.items(), strict=True):
+            original = key if isinstance(key, str) else name
+            if self._redact and self._rules.holds_secret(original, value):
+                out[name] = self._mask
+            elif name is key:
+                out.update(self._dict({key: value}, codes, max_len, depth, path))
+            else:
+                out[name] = self._value(value, max_len, depth, path)
+        self._mask_pair(source, out)
+        return out
+
+    def _key_text(self, key: Any) -> str:
+        text = as_plain(key)
+        text = text if type(text) is str else str(text)
+        return self._masker(text) if self._redact else text
+
+    def _mask_pair(self, source: Mapping[Any, Any], out: dict[str, Any]) -> None:
+        """Mask the value of `{"name": "Authorization", "value": ...}`: the name of the field stands beside it."""
+        if "value" not in out or not self._redact:
+            return
+        for field in _PAIR_NAMES:
+            name = source.get(field)
+            if type(name) is str and self._rules.holds_secret(name, source["value"]):
+                out["value"] = self._mask
+
+    def _text(self, text: str, max_len: int | None) -> str:
+        if max_len is None:
+            return self._masker(text) if self._redact else text
+        hidden = 0
+        if self._redact:
+            text, hidden = self._masker.head(text, max_len)
+        return text if len(text) + hidden <= max_len else cut(text, max_len, hidden=hidden)
+
+
+def _is_hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _in_order(source: Mapping[Any, Any], numbers: dict[str, Any], cleaned: dict[str, Any]) -> dict[str, Any]:
+    ordered = {key: (numbers[key] if key in numbers else cleaned[key]) for key in source if key in numbers or key in cleaned}
+    return {**ordered, **cleaned}
