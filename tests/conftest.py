@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from support.profile import SOAK
 
 ROOT = Path(__file__).resolve().parent.parent
-
-SOAK = os.environ.get("TRACEHOLD_PROFILE") == "soak"
 
 settings.register_profile("fast", max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("soak", max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -15,6 +15,7 @@ DEFAULT_URL: Final = "http://127.0.0.1:4318"
 
 _READ_TIMEOUT_S = 60.0
 
+
 class AskError(CollectorError):
     """The collector could not be reached, or refused."""
 
@@ -49,7 +50,9 @@ class Client:
         answer = self.get(f"/api/v1/queries/{name}", parameters).json()
         return [dict(zip(answer["columns"], row, strict=True)) for row in answer["rows"]]
 
-    def get(self, path: str, parameters: Mapping[str, Any] | None = None, *, accept: str = "application/json") -> httpx.Response:
+    def get(
+        self, path: str, parameters: Mapping[str, Any] | None = None, *, accept: str = "application/json"
+    ) -> httpx.Response:
         """GET, with our errors.
 
         Raises:
@@ -64,7 +67,13 @@ class Client:
         Raises:
             AskError: not reached, or refused; says what to do.
         """
-        return self._checked("POST", path, content=body, headers={"Content-Type": content_type}, passing={400, 413, 415, 429, 503})
+        return self._checked(
+            "POST",
+            path,
+            content=body,
+            headers={"Content-Type": content_type},
+            passing={400, 413, 415, 429, 503},
+        )
 
     def _checked(self, method: str, path: str, *, passing: set[int] | None = None, **request: Any) -> httpx.Response:
         try:

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import anyio
 import anyio.to_thread
-
 from tracehold.core.clock import now_ns
 from tracehold.privacy import Cleaner
+
 from tracehold_collector.core.limits import Limits
 from tracehold_collector.core.pseudonyms import Pseudonyms
 from tracehold_collector.core.record import Batch, Rejection
-from tracehold_collector.normalise import NormaliseContext
+from tracehold_collector.normalise.context import NormaliseContext
 from tracehold_collector.store.writer import Receipt, Writer
 
 _DECODERS = 2

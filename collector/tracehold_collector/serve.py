@@ -97,7 +97,12 @@ class CollectorServer:
         Args:
             on_ready: called once requests are answered.
         """
-        _log.info("collector_started", url=self.url, store=str(self.database.path), keyless=self.settings.api_key is None)
+        _log.info(
+            "collector_started",
+            url=self.url,
+            store=str(self.database.path),
+            keyless=self.settings.api_key is None,
+        )
         try:
             asyncio.run(self._serve(on_ready))
         finally:
@@ -106,7 +111,9 @@ class CollectorServer:
     def start(self) -> None:
         """Serve on a thread of its own; returns once requests are answered. End it with `close`."""
         ready = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(ready.set)), name="tracehold-http", daemon=True)
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._serve(ready.set)), name="tracehold-http", daemon=True
+        )
         self._thread.start()
         while not ready.wait(0.05):
             if not self._thread.is_alive():
@@ -140,9 +147,7 @@ class CollectorServer:
     def _open_parts(self) -> None:
         settings = self.settings
         key = load_or_create_key(settings.data_dir / PSEUDONYM_KEY_FILE)
-        self.database = Database(
-            settings.data_dir / FILE_NAME, DatabaseOptions(memory_limit=settings.memory_limit)
-        )
+        self.database = Database(settings.data_dir / FILE_NAME, DatabaseOptions(memory_limit=settings.memory_limit))
         self.forwarder: Forwarder | None = None
         if settings.forward:
             secret = settings.forward_headers
@@ -191,7 +196,9 @@ def bind(host: str, port: int) -> socket.socket:
         own.close()
         if error.errno == errno.EADDRINUSE:
             raise PortTakenError(host, port, free_port(host, port)) from error
-        raise CollectorError(f"cannot listen on {host}:{port}: {error.strerror}; choose another --host or --port") from error
+        raise CollectorError(
+            f"cannot listen on {host}:{port}: {error.strerror}; choose another --host or --port"
+        ) from error
     return own
 
 
@@ -235,4 +242,3 @@ def configure_logging(level: str) -> None:
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
         cache_logger_on_first_use=False,
     )
-

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import date
-from typing import Any, Final
+from typing import Any, Final, Self
 from urllib.parse import quote
 
 import httpx
@@ -26,6 +26,8 @@ CONTENTS_AT_ONCE: Final = 200
 """Event ids the collector takes in one request for contents."""
 
 _TIMEOUT: Final = httpx.Timeout(30.0, connect=3.0)
+_Params = list[tuple[str, str | int | float | bool | None]]
+
 _WHOLE: Final = {pa.int64(): pd.Int64Dtype()}
 
 
@@ -41,7 +43,7 @@ class Client:
             base_url=settings.url, headers=headers, timeout=_TIMEOUT, trust_env=not settings.is_loopback
         )
 
-    def __enter__(self) -> Client:
+    def __enter__(self) -> Self:
         """Give the client itself."""
         return self
 
@@ -88,11 +90,11 @@ class Client:
         ids = list(event_ids)
         found: dict[str, dict[str, Any] | None] = {}
         for start in range(0, len(ids), CONTENTS_AT_ONCE):
-            params = [("event_id", event_id) for event_id in ids[start : start + CONTENTS_AT_ONCE]]
+            params: _Params = [("event_id", event_id) for event_id in ids[start : start + CONTENTS_AT_ONCE]]
             found |= self._json("/api/v1/contents", params).get("contents") or {}
         return found
 
-    def _json(self, path: str, params: list[tuple[str, str]]) -> dict[str, Any]:
+    def _json(self, path: str, params: _Params) -> dict[str, Any]:
         response = self._get(path, params, accept="application/json")
         try:
             answer = response.json()
@@ -102,7 +104,7 @@ class Client:
             raise self._not_a_collector()
         return answer
 
-    def _get(self, path: str, params: list[tuple[str, str]], *, accept: str) -> httpx.Response:
+    def _get(self, path: str, params: _Params, *, accept: str) -> httpx.Response:
         with self._translated():
             response = self._http.get(path, params=params, headers={"Accept": accept})
         if response.is_success:
@@ -150,9 +152,9 @@ class Client:
         )
 
 
-def _text(params: dict[str, Any]) -> list[tuple[str, str]]:
+def _text(params: dict[str, Any]) -> _Params:
     """Write parameters the way a URL carries them; what is `None` is left out."""
-    written = []
+    written: _Params = []
     for name, value in params.items():
         if isinstance(value, bool):
             written.append((name, "true" if value else "false"))

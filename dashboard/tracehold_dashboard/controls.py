@@ -27,29 +27,30 @@ def since(key: str) -> str | None:
     return start.isoformat()
 
 
-def page_offset(total: int, size: int, key: str, noun: str) -> int:
-    """Let a page be chosen when there is more than one; give the rows to leave out before it.
+def rows_before(key: str, size: int) -> int:
+    """Give the rows to leave out before the page chosen last, for asking before `pager` is drawn.
+
+    Args:
+        key: of the pager. It must change with the filters, so that other rows begin on their first page.
+        size: rows a page.
+    """
+    return (int(st.session_state.get(key, 1)) - 1) * size
+
+
+def pager(total: int, size: int, key: str, noun: str) -> None:
+    """Draw which rows are shown, and the pages when there is more than one.
 
     Args:
         total: rows on all pages.
         size: rows a page.
-        key: of the widget.
+        key: as given to `rows_before`.
         noun: what the rows are, such as "runs".
     """
     pages = max(1, -(-total // size))
-    if pages == 1:
-        return 0
-    chosen = min(int(st.session_state.get(key, 1)), pages)
-    left, right = st.columns([5, 1], vertical_alignment="bottom")
-    first = (chosen - 1) * size
-    left.caption(f"{first + 1:,} to {min(first + size, total):,} of {total:,} {noun}")
-    page = right.number_input(f"Page, of {pages:,}", min_value=1, max_value=pages, value=chosen, key=f"{key}_input")
-    if page != chosen:
-        st.session_state[key] = int(page)
-        st.rerun()
-    return first
-
-
-def rows_before(key: str, size: int) -> int:
-    """Give the rows to leave out before the page chosen last; used before the total is known."""
-    return (int(st.session_state.get(key, 1)) - 1) * size
+    first = min(rows_before(key, size), (pages - 1) * size)
+    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+        if pages == 1:
+            st.caption(f"{total:,} {noun}")
+        else:
+            st.caption(f"{first + 1:,} to {min(first + size, total):,} of {total:,} {noun}")
+            st.pagination(pages, key=key)

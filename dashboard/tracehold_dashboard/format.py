@@ -10,7 +10,7 @@ from typing import Any, Final
 import pandas as pd
 
 UNKNOWN: Final = "unknown"
-NOTHING: Final = "–"
+NOTHING: Final = "\N{EN DASH}"
 
 _US: Final = 1_000
 _MS: Final = 1_000_000
@@ -78,10 +78,8 @@ def money(usd: Any, *, unpriced_calls: Any = 0) -> str:
         return UNKNOWN
     value = float(usd)
     places = 2 if abs(value) >= 1 or value == 0 else 4
-    if value and round(value, places) == 0:
-        text = f"< ${10**-places:.{places}f}"
-    else:
-        text = f"${value:,.{places}f}"
+    too_small = value != 0 and round(value, places) == 0
+    text = f"< ${10**-places:.{places}f}" if too_small else f"${value:,.{places}f}"
     return f"≥ {text}" if not is_missing(unpriced_calls) and int(unpriced_calls) > 0 else text
 
 

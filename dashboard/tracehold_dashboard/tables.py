@@ -75,7 +75,7 @@ def facts(pairs: Sequence[tuple[str, Any]], *, key: str) -> None:
 
 def _written(table: pd.DataFrame, columns: Mapping[str, Shown]) -> Any:
     """Give the table a second face: what is drawn is text, what is sorted stays a number."""
-    writers = {name: columns[name].write for name in table.columns if columns[name].write}
+    writers: dict[Any, Any] = {name: columns[name].write for name in table.columns if columns[name].write}
     style = table.style.format(writers, na_rep=fmt.NOTHING)
     for name in ("status", "decision"):
         if name in table.columns:

@@ -144,9 +144,7 @@ def parse_header(file: str, text: str) -> Header:
     if not columns:
         raise QueryFileError(file, 1, "the header declares no column")
     asked_by = tuple(who.strip() for who in single["asked by"].split(","))
-    return Header(
-        single["question"], asked_by, tuple(parameters.values()), tuple(columns.values()), first_line
-    )
+    return Header(single["question"], asked_by, tuple(parameters.values()), tuple(columns.values()), first_line)
 
 
 def _entries(file: str, text: str) -> tuple[list[tuple[int, str]], int]:
@@ -176,23 +174,17 @@ def _parameter(file: str, line: int, entry: str) -> Parameter:
         raise QueryFileError(file, line, f"unknown type {match['type']}; known: {', '.join(sorted(TYPES))}")
     choices, minimum, maximum = _allowed(file, line, match["type"], match["allowed"])
     required = match["default"] is None
-    parameter = Parameter(
-        match["name"], match["type"], required, None, choices, minimum, maximum, match["meaning"]
-    )
+    parameter = Parameter(match["name"], match["type"], required, None, choices, minimum, maximum, match["meaning"])
     if required or match["default"].strip() == "NULL":
         return parameter
     try:
         default = parameter.accept(match["default"].strip())
     except ValueError as error:
         raise QueryFileError(file, line, f"the default of {match['name']!r} {error}") from error
-    return Parameter(
-        match["name"], match["type"], required, default, choices, minimum, maximum, match["meaning"]
-    )
+    return Parameter(match["name"], match["type"], required, default, choices, minimum, maximum, match["meaning"])
 
 
-def _allowed(
-    file: str, line: int, type_name: str, text: str | None
-) -> tuple[tuple[str, ...], int | None, int | None]:
+def _allowed(file: str, line: int, type_name: str, text: str | None) -> tuple[tuple[str, ...], int | None, int | None]:
     if text is None:
         return (), None, None
     if match := _RANGE.fullmatch(text.strip()):

@@ -60,9 +60,7 @@ def parse_query(file: str, text: str) -> Query:
 @cache
 def _catalogue() -> dict[str, Query]:
     folder = resources.files("tracehold_queries") / "sql"
-    files = sorted(
-        (item for item in folder.iterdir() if item.name.endswith(".sql")), key=lambda item: item.name
-    )
+    files = sorted((item for item in folder.iterdir() if item.name.endswith(".sql")), key=lambda item: item.name)
     queries = [parse_query(item.name, item.read_text(encoding="utf-8")) for item in files]
     return {query.name: query for query in queries}
 
@@ -75,9 +73,7 @@ def _check_parameters(file: str, text: str, header: Header) -> None:
         for match in _PARAMETER.finditer(code):
             parameter = match[1]
             if not parameter or parameter[0].isdigit():
-                raise QueryFileError(
-                    file, line, "parameters have names, such as $since; `?`, `$1` and `$$` do not"
-                )
+                raise QueryFileError(file, line, "parameters have names, such as $since; `?`, `$1` and `$$` do not")
             if parameter not in declared:
                 raise QueryFileError(file, line, f"${parameter} is used and not declared in the header")
             used.add(parameter)

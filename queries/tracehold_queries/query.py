@@ -96,9 +96,7 @@ class Query:
         import pandas as pd  # noqa: PLC0415 - belongs to the extra `queries`
         import pyarrow as pa  # noqa: PLC0415 - as above
 
-        frame: pd.DataFrame = self.arrow(connection, **params).to_pandas(
-            types_mapper={pa.int64(): pd.Int64Dtype()}.get
-        )
+        frame: pd.DataFrame = self.arrow(connection, **params).to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
         return frame
 
     def describe(self) -> dict[str, Any]:

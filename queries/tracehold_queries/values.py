@@ -137,9 +137,7 @@ def _varchar_list(value: object) -> list[str]:
                 value = None
         else:
             value = [part.strip() for part in value.split(",") if part.strip()]
-    if not isinstance(value, list | tuple | set | frozenset) or not all(
-        isinstance(item, str) for item in value
-    ):
+    if not isinstance(value, list | tuple | set | frozenset) or not all(isinstance(item, str) for item in value):
         raise ValueError('takes a list of texts, such as a,b or ["a", "b"]')
     return [_varchar(item) for item in value]
 

@@ -7,10 +7,20 @@ import subprocess
 import sys
 
 import pytest
-
 import tracehold
 
-HEAVY = ("duckdb", "streamlit", "pandas", "pyarrow", "opentelemetry", "starlette", "uvicorn", "pydantic", "numpy", "httpx")
+HEAVY = (
+    "duckdb",
+    "streamlit",
+    "pandas",
+    "pyarrow",
+    "opentelemetry",
+    "starlette",
+    "uvicorn",
+    "pydantic",
+    "numpy",
+    "httpx",
+)
 
 
 def test_every_declared_name_is_a_real_one() -> None:
@@ -30,7 +40,9 @@ def test_an_unknown_name_is_an_attribute_error_that_names_it() -> None:
 def test_the_type_checking_block_and_the_table_name_the_same_objects() -> None:
     source = importlib.util.find_spec("tracehold").origin
     with open(source, encoding="utf-8") as file:
-        declared = {line.split(" as ")[1].strip() for line in file if line.startswith("    from tracehold") and " as " in line}
+        declared = {
+            line.split(" as ")[1].strip() for line in file if line.startswith("    from tracehold") and " as " in line
+        }
     assert declared == set(tracehold.__all__) - {"__version__"}
 
 

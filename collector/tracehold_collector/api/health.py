@@ -61,7 +61,11 @@ class StoreMetrics(Collector):
         yield _counter("commits_failed", "Transactions that failed; their senders were told.", stats.failed_commits)
         yield _counter("content_bytes", "Bytes of compressed content written.", stats.content_bytes)
         yield _gauge("queue_events", "Events waiting to be committed.", self._writer.queued)
-        yield _gauge("store_bytes", "Size of the store on disk, write-ahead file included.", self._database.disk_bytes())
+        yield _gauge(
+            "store_bytes",
+            "Size of the store on disk, write-ahead file included.",
+            self._database.disk_bytes(),
+        )
         yield _gauge("wal_bytes", "Size of the write-ahead file.", self._database.wal_bytes())
         if self._forwarder is not None:
             for name, value in self._forwarder.stats().items():

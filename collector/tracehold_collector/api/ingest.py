@@ -89,6 +89,8 @@ def _reasons(outcome: Outcome) -> str:
     return f"{named}; and {more} more" if more > 0 else named
 
 
-def _wrong_type(request: Request, read: dict[str, Literal["ndjson", "json"]] | dict[str, Literal["protobuf", "json"]]) -> str:
+def _wrong_type(
+    request: Request, read: dict[str, Literal["ndjson", "json"]] | dict[str, Literal["protobuf", "json"]]
+) -> str:
     got = media_type(request) or "none"
     return f"{request.url.path} does not read content type {got[:100]!r}; it reads: {', '.join(read)}"

@@ -16,11 +16,11 @@ import orjson
 import pyarrow as pa
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-
 from tracehold.core.jsontext import dumps
+from tracehold_queries import catalogue
+
 from tracehold_collector.core.errors import QueryError
 from tracehold_collector.store.reader import Access, Reader
-from tracehold_queries import catalogue
 
 ARROW: Final = "application/vnd.apache.arrow.stream"
 CSV: Final = "text/csv"

@@ -6,9 +6,9 @@ import sys
 from typing import Annotated
 
 import typer
-
 from tracehold.core.errors import TraceholdError
 from tracehold.core.version import __version__
+
 from tracehold_collector.cli import ask, doctor, ingest, serving
 
 EXIT_FAILED = 1

@@ -41,7 +41,10 @@ def query(
     with Client(url) as client:
         if name is None:
             catalogue = client.get("/api/v1/queries").json()["queries"]
-            show([{"name": entry["name"], "answers": entry["question"]} for entry in catalogue], as_json=as_json)
+            show(
+                [{"name": entry["name"], "answers": entry["question"]} for entry in catalogue],
+                as_json=as_json,
+            )
             return
         given = _pairs(parameters or [])
         if csv:
@@ -51,7 +54,9 @@ def query(
 
 
 def runs(
-    status: Annotated[str | None, typer.Option(help="Only runs of this status: ok, error, blocked, started ...")] = None,
+    status: Annotated[
+        str | None, typer.Option(help="Only runs of this status: ok, error, blocked, started ...")
+    ] = None,
     agent: Annotated[str | None, typer.Option(help="Only runs of this agent.")] = None,
     since: Since = None,
     until: Until = None,
@@ -62,8 +67,24 @@ def runs(
     """List runs, newest first."""
     with Client(url) as client:
         rows = client.query("runs", {"status": status, "agent": agent, "since": since, "until": until, "limit": limit})
-    columns = ["started_at", "run_id", "name", "agent", "status", "duration_ns", "llm_calls", "tool_calls", "denials", "cost_usd"]
-    show(rows, as_json=as_json, columns=columns, empty=f"no runs yet. Send some to {url}, or try 'tracehold demo'")
+    columns = [
+        "started_at",
+        "run_id",
+        "name",
+        "agent",
+        "status",
+        "duration_ns",
+        "llm_calls",
+        "tool_calls",
+        "denials",
+        "cost_usd",
+    ]
+    show(
+        rows,
+        as_json=as_json,
+        columns=columns,
+        empty=f"no runs yet. Send some to {url}, or try 'tracehold demo'",
+    )
 
 
 def denials(
@@ -77,11 +98,23 @@ def denials(
 ) -> None:
     """List what gates stopped: which attempt, by which rule or person, why, and what happened next."""
     with Client(url) as client:
-        rows = client.query("gate_denials", {"agent": agent, "rule": rule, "since": since, "until": until, "limit": limit})
+        rows = client.query(
+            "gate_denials", {"agent": agent, "rule": rule, "since": since, "until": until, "limit": limit}
+        )
         contents = _contents(client, [row["event_id"] for row in rows])
     for row in rows:
         row["reason"] = reason_of(contents.get(row["event_id"]))
-    columns = ["started_at", "run_id", "kind", "name", "decision", "rule", "decided_by", "reason", "next_event"]
+    columns = [
+        "started_at",
+        "run_id",
+        "kind",
+        "name",
+        "decision",
+        "rule",
+        "decided_by",
+        "reason",
+        "next_event",
+    ]
     show(rows, as_json=as_json, columns=columns, empty="nothing was stopped")
 
 
@@ -99,7 +132,10 @@ def spend(
     if rows and not as_json:
         known = sum(row["cost_usd"] or 0 for row in rows)
         unpriced = sum(row["unpriced_calls"] for row in rows)
-        typer.echo(f"\ntotal {known:,.6f} USD, days in {timezone}" + (f"; {unpriced:,} calls have no known cost: a lower bound" if unpriced else ""))
+        typer.echo(
+            f"\ntotal {known:,.6f} USD, days in {timezone}"
+            + (f"; {unpriced:,} calls have no known cost: a lower bound" if unpriced else "")
+        )
 
 
 def reason_of(content: dict[str, Any] | None) -> str | None:

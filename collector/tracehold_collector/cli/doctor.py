@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-
 from tracehold.core.errors import TraceholdError
 from tracehold.core.version import __version__
+
 from tracehold_collector.cli.options import JsonOption, UrlOption
 from tracehold_collector.cli.render import show
 from tracehold_collector.client import DEFAULT_URL, Client
@@ -53,7 +53,10 @@ def doctor(
 ) -> None:
     """Look at this installation, its settings, the store's folder and the collector. Exits 1 when something is at fault."""
     findings = [*_installation(), *_settings(data_dir), _collector(url)]
-    show([{"state": item.state, "check": item.check, "detail": item.detail} for item in findings], as_json=as_json)
+    show(
+        [{"state": item.state, "check": item.check, "detail": item.detail} for item in findings],
+        as_json=as_json,
+    )
     if any(item.state == "fault" for item in findings):
         raise typer.Exit(1)
 

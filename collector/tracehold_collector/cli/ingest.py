@@ -24,7 +24,9 @@ def add_to(app: typer.Typer) -> None:
 
 def ingest(
     paths: Annotated[list[Path], typer.Argument(help="Files, or folders to search for them.", metavar="FILES...")],
-    restart: Annotated[bool, typer.Option("--restart", help="Begin at the start of files that were begun before.")] = False,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Begin at the start of files that were begun before.")
+    ] = False,
     as_json: JsonOption = False,
     url: UrlOption = DEFAULT_URL,
 ) -> None:

@@ -15,7 +15,9 @@ from rich.text import Text
 _RIGHT: Final = ("_ns", "_ms", "tokens", "calls", "errors", "denials", "events", "blocked", "usd", "count")
 
 
-def show(rows: Sequence[Mapping[str, Any]], *, as_json: bool, columns: Sequence[str] | None = None, empty: str = "") -> None:
+def show(
+    rows: Sequence[Mapping[str, Any]], *, as_json: bool, columns: Sequence[str] | None = None, empty: str = ""
+) -> None:
     """Print rows.
 
     Args:

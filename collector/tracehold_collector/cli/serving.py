@@ -20,10 +20,18 @@ from tracehold_collector.serve import CollectorServer, PortTakenError, bind, con
 
 DASHBOARD_PORT = 8501
 
-Host = Annotated[str | None, typer.Option(help="Address to listen on; anything but loopback needs TRACEHOLD_API_KEY. [default: 127.0.0.1]")]
-Port = Annotated[int | None, typer.Option(min=0, max=65535, help="Port for OTLP/HTTP, events and the API. [default: 4318]")]
+Host = Annotated[
+    str | None,
+    typer.Option(help="Address to listen on; anything but loopback needs TRACEHOLD_API_KEY. [default: 127.0.0.1]"),
+]
+Port = Annotated[
+    int | None, typer.Option(min=0, max=65535, help="Port for OTLP/HTTP, events and the API. [default: 4318]")
+]
 DataDir = Annotated[Path | None, typer.Option(help="Folder of the store. [default: the platform's user data folder]")]
-Forward = Annotated[str | None, typer.Option(help="OTLP/HTTP endpoint (Jaeger, any backend) that gets a copy of what comes in.")]
+Forward = Annotated[
+    str | None,
+    typer.Option(help="OTLP/HTTP endpoint (Jaeger, any backend) that gets a copy of what comes in."),
+]
 LogLevel = Annotated[str | None, typer.Option(help="debug, info, warning or error. [default: info]")]
 DashboardPort = Annotated[int, typer.Option(min=1, max=65535, help="Port of the dashboard.")]
 
@@ -46,7 +54,12 @@ def collect(
 ) -> None:
     """Run the collector: takes in what agents send, stores it once, answers over HTTP."""
     settings = load_settings(
-        host=host, port=port, data_dir=data_dir, forward=forward, memory_limit=memory_limit, log_level=log_level
+        host=host,
+        port=port,
+        data_dir=data_dir,
+        forward=forward,
+        memory_limit=memory_limit,
+        log_level=log_level,
     )
     configure_logging(settings.log_level)
     server = CollectorServer(settings)
@@ -56,7 +69,9 @@ def collect(
 def dashboard(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: DashboardPort = DASHBOARD_PORT,
-    url: Annotated[str, typer.Option("--url", envvar="TRACEHOLD_URL", help="The collector to show.")] = "http://127.0.0.1:4318",
+    url: Annotated[
+        str, typer.Option("--url", envvar="TRACEHOLD_URL", help="The collector to show.")
+    ] = "http://127.0.0.1:4318",
 ) -> None:
     """Run the dashboard: waterfalls, gate denials and spend in a browser."""
     if not is_loopback(host) and not os.environ.get("TRACEHOLD_API_KEY"):
@@ -81,7 +96,11 @@ def up(
     configure_logging(settings.log_level)
     bind("127.0.0.1", dashboard_port).close()
     server = CollectorServer(settings)
-    with _stopping_on_terminate(), server, _dashboard_process("127.0.0.1", dashboard_port, server.url) as process:
+    with (
+        _stopping_on_terminate(),
+        server,
+        _dashboard_process("127.0.0.1", dashboard_port, server.url) as process,
+    ):
         _announce(server, dashboard_port)
         _wait(process)
 
@@ -90,7 +109,9 @@ def demo(
     port: Port = None,
     dashboard_port: DashboardPort = DASHBOARD_PORT,
     data_dir: Annotated[Path, typer.Option(help="Folder of the demo's own store.")] = Path(".demo"),
-    load_only: Annotated[bool, typer.Option("--load-only", help="Load the runs, print what was stored, and end.")] = False,
+    load_only: Annotated[
+        bool, typer.Option("--load-only", help="Load the runs, print what was stored, and end.")
+    ] = False,
 ) -> None:
     """Show it working: loads recorded runs of real agents, makes two live, and serves them until Ctrl-C."""
     from tracehold_collector import demo as parts  # noqa: PLC0415 - the demo's data is read only here
@@ -164,7 +185,9 @@ def _wait_until_it_answers(process: subprocess.Popen[bytes], host: str, port: in
     with httpx.Client(transport=transport, trust_env=False, timeout=2) as client:
         for _ in range(600):
             if process.poll() is not None:
-                raise CollectorError(f"the dashboard ended while starting, with status {process.returncode}; its messages stand above")
+                raise CollectorError(
+                    f"the dashboard ended while starting, with status {process.returncode}; its messages stand above"
+                )
             try:
                 if client.get(f"http://{address}:{port}/_stcore/health").is_success:
                     return

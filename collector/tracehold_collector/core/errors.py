@@ -1,14 +1,14 @@
 """Every error the collector raises on purpose.
 
-    CollectorError (TraceholdError)
-    ├── BadBodyError            a request body or file is not what it claims to be     -> 400, exit 2
-    ├── UnsupportedCodingError  a content type or content coding nobody here reads     -> 415
-    ├── TooLargeError           a body over a limit, compressed or not                 -> 413
-    ├── QueueFullError          the writer has too much waiting; try again later       -> 429
-    ├── StoreError              the store cannot be opened, read or written            -> 503, exit 3
-    │   ├── StoreLockedError    another process has the store open
-    │   └── StoreTooNewError    the store was written by a newer Tracehold
-    └── QueryError              a named query is unknown or was given a bad parameter  -> 400
+CollectorError (TraceholdError)
+├── BadBodyError            a request body or file is not what it claims to be     -> 400, exit 2
+├── UnsupportedCodingError  a content type or content coding nobody here reads     -> 415
+├── TooLargeError           a body over a limit, compressed or not                 -> 413
+├── QueueFullError          the writer has too much waiting; try again later       -> 429
+├── StoreError              the store cannot be opened, read or written            -> 503, exit 3
+│   ├── StoreLockedError    another process has the store open
+│   └── StoreTooNewError    the store was written by a newer Tracehold
+└── QueryError              a named query is unknown or was given a bad parameter  -> 400
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ class QueueFullError(CollectorError):
 
     def __init__(self, retry_after_s: int) -> None:
         """Say when to come back."""
-        super().__init__(f"the write queue is full; nothing was taken in. Send the same request again in {retry_after_s} s")
+        super().__init__(
+            f"the write queue is full; nothing was taken in. Send the same request again in {retry_after_s} s"
+        )
         self.retry_after_s = retry_after_s
 
 

@@ -11,8 +11,10 @@ from typing import Any, Final, Protocol
 class Cleaner(Protocol):
     """What masks secrets and personal data; `tracehold.privacy.Cleaner` is the real one."""
 
-    def clean(self, value: Any, max_len: int | None = None) -> Any:
-        """Return a masked deep copy of `value`; texts longer than `max_len` characters are cut after masking."""
+    def __hash__(self) -> int: ...
+
+    def clean(self, value: Any, *, max_len: int | None = None) -> Any:
+        """Return a masked deep copy of `value`; texts beyond `max_len` characters are cut after masking."""
         ...
 
 
@@ -48,11 +50,11 @@ def _looks_like_name(text: str, max_chars: int) -> bool:
 
 
 def is_id(text: str, max_chars: int) -> bool:
-    """Whether `text` may stand in the envelope as an identifier: never masked (DEC-10), so held to a stricter form."""
+    """Whether `text` may stand in the envelope as an identifier: never masked (DEC-10), so of strict form."""
     return len(text) <= max_chars and _ID.fullmatch(text) is not None
 
 
 def stand_in_id(text: str) -> str:
-    """Return an identifier for a run whose own id is not fit for the envelope: the same text, the same identifier."""
+    """Return an identifier for a run whose own id is not fit for the envelope: same text, same identifier."""
     digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16, person=b"tracehold-run")
     return "x-" + digest.hexdigest()

@@ -9,10 +9,10 @@ _REMEMBERED: Final = 4096
 
 
 class Pseudonyms:
-    """Turns identifiers into pseudonyms with HMAC-SHA256; without the key nobody can test a guess against one.
+    """Turns identifiers into pseudonyms with HMAC-SHA256; without the key nobody can test a guess.
 
-    The tenant is part of the message, so that one person at two tenants has two pseudonyms. Instances may be shared
-    between threads: the memo below is only ever a cache of a pure function.
+    The tenant is part of the message, so that one person at two tenants has two pseudonyms. Instances may be
+    shared between threads: the memo below is only ever a cache of a pure function.
 
     Args:
         key: secret of this store, at least 16 bytes; the same key gives the same pseudonyms.
@@ -38,7 +38,7 @@ class Pseudonyms:
         return "s_" + self._hex(b"session", text)
 
     def event_id(self, content: bytes, position: int) -> bytes:
-        """Return the 16-byte id of an event that has none of its own: a keyed digest of its content and place.
+        """Return the 16-byte id of an event that has none of its own: a keyed digest of content and place.
 
         Keyed, because an id outlives an erasure and must not let anyone confirm a guess at what was erased.
         """

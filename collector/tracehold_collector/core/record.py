@@ -29,7 +29,17 @@ Status = Literal["started", "ok", "error", "blocked", "suspended", "cancelled", 
 `blocked` is a denial (DEC-01): nothing ran. `unset` is OTLP's own default and counts as neither good nor bad."""
 
 DENIALS: Final = frozenset(
-    {"denied", "rejected", "unconfirmed", "expired", "invalid_args", "unknown_tool", "tripped", "limited", "cancelled"}
+    {
+        "denied",
+        "rejected",
+        "unconfirmed",
+        "expired",
+        "invalid_args",
+        "unknown_tool",
+        "tripped",
+        "limited",
+        "cancelled",
+    }
 )
 """The decisions that stopped something (DEC-01). The collector's own copy is checked against the runtime's by a test."""
 

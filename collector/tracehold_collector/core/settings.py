@@ -14,7 +14,6 @@ from pydantic_settings import (
     SettingsConfigDict,
     TomlConfigSettingsSource,
 )
-
 from tracehold.core.errors import ConfigurationError
 
 CONFIG_FILE = "tracehold.toml"
@@ -30,7 +29,9 @@ class CollectorSettings(BaseSettings):
     )
 
     host: str = Field("127.0.0.1", description="address to listen on; anything but loopback needs an API key")
-    port: int = Field(DEFAULT_PORT, ge=0, le=65535, description="port for OTLP/HTTP, native events and the API; 0 picks one")
+    port: int = Field(
+        DEFAULT_PORT, ge=0, le=65535, description="port for OTLP/HTTP, native events and the API; 0 picks one"
+    )
     data_dir: Path = Field(
         default_factory=lambda: Path(platformdirs.user_data_dir("tracehold", appauthor=False)),
         description="folder of the store",

@@ -17,8 +17,8 @@ _STEP: Final = 1 << 20
 def decompress(body: bytes, coding: str | None, limits: Limits) -> bytes:
     """Return the body as it was before its content coding.
 
-    Memory stays within `limits.max_decompressed_bytes` whatever the body claims: output is taken in steps, and the
-    first byte over the limit ends it.
+    Memory stays within `limits.max_decompressed_bytes` whatever the body claims: output is taken in steps,
+    and the first byte over the limit ends it.
 
     Args:
         body: as received.
@@ -32,7 +32,8 @@ def decompress(body: bytes, coding: str | None, limits: Limits) -> bytes:
     """
     if len(body) > limits.max_body_bytes:
         raise TooLargeError(
-            f"the body has {len(body)} bytes; max_body_bytes allows {limits.max_body_bytes}. Send smaller batches"
+            f"the body has {len(body)} bytes; max_body_bytes allows {limits.max_body_bytes}."
+            " Send smaller batches"
         )
     name = (coding or "").strip().lower()
     if name in _IDENTITY:

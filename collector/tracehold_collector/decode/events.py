@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 import orjson
-
 from tracehold.observability.event_types import EVENT_TYPES
+
 from tracehold_collector.core.errors import BadBodyError, TooLargeError
 from tracehold_collector.core.record import Batch, Record, Rejection
 from tracehold_collector.decode.json_text import check_depth, has_replacement, parse_json
@@ -17,7 +17,6 @@ from tracehold_collector.normalise.engine_events import engine_record
 from tracehold_collector.normalise.engine_spans import OpenSpans
 from tracehold_collector.normalise.engine_types import PREFIXES
 from tracehold_collector.normalise.tracer_events import tracer_record
-
 
 _OWN_KEYS: Final = frozenset({"event_id", "run_id", "step_index", "started_at_ns"})
 
@@ -45,11 +44,13 @@ def decode_events(body: bytes, *, encoding: Literal["ndjson", "json"], context: 
 
     Args:
         body: decompressed.
-        encoding: "ndjson", one JSON object a line, blank lines allowed; or "json", one object or an array of them.
+        encoding: "ndjson", one JSON object a line, blank lines allowed; or "json", one object or an array of
+            them.
         context: whose events these are and by what rules they are read.
 
     Raises:
-        BadBodyError: a JSON body is not JSON or is neither object nor array. In NDJSON a bad line is a rejection.
+        BadBodyError: a JSON body is not JSON or is neither object nor array. In NDJSON a bad line is a
+            rejection.
         TooLargeError: more events than `limits.max_items`.
     """
     if not body.strip():
@@ -65,7 +66,8 @@ def decode_events(body: bytes, *, encoding: Literal["ndjson", "json"], context: 
     for count, item in enumerate(items, start=1):
         if count > limits.max_items:
             raise TooLargeError(
-                f"the body has more than {limits.max_items} events, which max_items allows. Send fewer at once"
+                f"the body has more than {limits.max_items} events, which max_items allows."
+                " Send fewer at once"
             )
         take(item, batch, spans, context)
     return batch
@@ -74,7 +76,7 @@ def decode_events(body: bytes, *, encoding: Literal["ndjson", "json"], context: 
 def read_lines(
     lines: Iterable[tuple[bytes, str, int]], context: NormaliseContext
 ) -> Iterator[Item | Rejection]:
-    """Yield an item for each line of NDJSON that is JSON, a rejection for each that is not, nothing for a blank one.
+    """Yield an item for each line that is JSON, a rejection for each that is not, nothing for a blank one.
 
     Args:
         lines: line without its newline, its place for people, its position.
@@ -116,7 +118,7 @@ def take(item: Item | Rejection, batch: Batch, spans: OpenSpans, context: Normal
 
 
 def looks_like_event(value: Any) -> bool:
-    """Whether a parsed JSON value is surely in an event format read here: other programs' logs have a `type` too."""
+    """Whether a JSON value is surely in an event format read here: other programs' logs have a `type` too."""
     if not isinstance(value, dict):
         return False
     if isinstance(value.get("event"), dict) or "specversion" in value or _is_engine(value):

@@ -22,9 +22,9 @@ _SNIFF_LINES: Final = 20
 _LINE_SUFFIXES: Final = frozenset({".jsonl", ".ndjson"})
 _OTLP_KEYS: Final = frozenset({"resourceSpans", "resourceLogs", "resourceMetrics"})
 _READ: Final = (
-    "read here: .jsonl or .ndjson (Tracer events, engine log, CloudEvents, or OTLP/JSON requests a line, as the"
-    " OpenTelemetry file exporter writes them), .json (an OTLP/JSON request, an event, an array of events, or lines"
-    " as above), .pb (an OTLP request in protobuf)"
+    "read here: .jsonl or .ndjson (Tracer events, engine log, CloudEvents, or OTLP/JSON requests a line,"
+    " as the OpenTelemetry file exporter writes them), .json (an OTLP/JSON request, an event, an array of"
+    " events, or lines as above), .pb (an OTLP request in protobuf)"
 )
 
 
@@ -74,9 +74,10 @@ def sniff_file(path: Path, context: NormaliseContext) -> FileFormat:
 def iter_file(path: Path, context: NormaliseContext, *, offset: int = 0) -> Iterator[Piece]:
     """Yield the file in pieces of about 1,000 items.
 
-    Only files of lines can be resumed in the middle; the others are one piece. A bad line is a rejection that names
-    the file and the line's byte offset, and the lines after it are read. An unfinished last line, one without a
-    newline that is not JSON yet, is a rejection too, but its bytes do not count as done: somebody may still be writing.
+    Only files of lines can be resumed in the middle; the others are one piece. A bad line is a rejection that
+    names the file and the line's byte offset, and the lines after it are read. An unfinished last line, one
+    without a newline that is not JSON yet, is a rejection too, but its bytes do not count as done: somebody
+    may still be writing.
 
     Args:
         path: the file.
@@ -115,7 +116,7 @@ def _iter_lines(path: Path, context: NormaliseContext, offset: int) -> Iterator[
         file.seek(offset)
         for at, line in _lines(file, context.limits.max_body_bytes):
             complete = line.endswith(b"\n") or _is_json(line, context)
-            _take_line(line, f"{path.name}, byte {at}", at, batch, spans, context)
+            _take_line(line, at, where=f"{path.name}, byte {at}", batch=batch, spans=spans, context=context)
             if not complete:
                 break
             done = at + len(line)
@@ -127,7 +128,7 @@ def _iter_lines(path: Path, context: NormaliseContext, offset: int) -> Iterator[
 
 
 def _lines(file: BinaryIO, limit: int) -> Iterator[tuple[int, bytes]]:
-    """Yield each line with its byte offset; a line over `limit` bytes comes in several parts, none of them JSON."""
+    """Yield each line with its byte offset; one over `limit` bytes comes in parts, none of them JSON."""
     at = file.tell()
     while line := file.readline(limit):
         yield at, line
@@ -135,7 +136,7 @@ def _lines(file: BinaryIO, limit: int) -> Iterator[tuple[int, bytes]]:
 
 
 def _take_line(
-    line: bytes, where: str, at: int, batch: Batch, spans: OpenSpans, context: NormaliseContext
+    line: bytes, at: int, *, where: str, batch: Batch, spans: OpenSpans, context: NormaliseContext
 ) -> None:
     for item in read_lines([(line, where, at)], context):
         if isinstance(item, Item) and _is_otlp(item.value):
@@ -163,7 +164,7 @@ def _is_otlp(value: Any) -> bool:
 
 
 def _has_known_lines(path: Path, context: NormaliseContext) -> bool:
-    """Whether one of the first lines is in a format read here; a file without any line is, and holds nothing."""
+    """Whether one of the first lines is in a format read here; a file without lines is, and holds nothing."""
     seen = False
     with path.open("rb") as file:
         for _, line in islice(_lines(file, context.limits.max_body_bytes), _SNIFF_LINES):

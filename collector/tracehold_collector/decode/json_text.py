@@ -1,4 +1,4 @@
-"""Strict JSON first, then what real senders get wrong: half an emoji, bare NaN, a byte order mark (FR-15, FR-17)."""
+"""Strict JSON first, then what real senders get wrong: half an emoji, bare NaN (FR-15, FR-17)."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ class Parsed(NamedTuple):
 def parse_json(body: bytes | memoryview, max_depth: int) -> Parsed:
     """Return the value of a JSON text.
 
-    orjson reads what is valid. Only what it refuses is read again by the standard library, which accepts three faults
-    we keep as data instead of losing a batch: a lone surrogate or an invalid byte becomes U+FFFD, the bare tokens NaN,
-    Infinity and -Infinity become those words, a number too large for its type becomes its text.
+    orjson reads what is valid. Only what it refuses is read again by the standard library, which accepts
+    three faults we keep as data instead of losing a batch: a lone surrogate or an invalid byte becomes
+    U+FFFD, the bare tokens NaN, Infinity and -Infinity become those words, a number too large for its type
+    becomes its text.
 
     Args:
         body: UTF-8.
-        max_depth: `Limits.max_depth`. The fast path is bounded by orjson's own limit; callers that walk its value
-            check deeper parts themselves.
+        max_depth: `Limits.max_depth`. The fast path is bounded by orjson's own limit; callers that walk its
+            value check deeper parts themselves.
 
     Raises:
         BadBodyError: not JSON (line and column), or nested too deep.

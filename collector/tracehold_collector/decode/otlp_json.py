@@ -1,4 +1,4 @@
-"""OTLP/JSON: protobuf's JSON mapping with hex ids, read as senders write it (OTLP specification, "JSON Protobuf Encoding")."""
+"""OTLP/JSON: protobuf's JSON mapping with hex ids (OTLP specification, "JSON Protobuf Encoding")."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def _value(value: Any, context: NormaliseContext, room: int) -> Any:
     for key, raw in value.items():
         if raw is None:
             continue
-        if key == "stringValue" or key == "boolValue":
+        if key in {"stringValue", "boolValue"}:
             return raw if isinstance(raw, str | bool | int | float) else None
         if key == "intValue":
             number = read_int(raw)

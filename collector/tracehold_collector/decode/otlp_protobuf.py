@@ -1,8 +1,8 @@
 """OTLP/protobuf: one walk over the request, span by span.
 
-The walk is the collector's hottest loop. Measured per span of 20 attributes: 2.5 µs to parse, about 12 µs to walk.
-Reading `string_value` first saves the costlier `WhichOneof` for most attributes: only the field that is set is not
-empty.
+The walk is the collector's hottest loop. Measured per span of 20 attributes: 2.5 µs to parse, about 12 µs to
+walk. Reading `string_value` first saves the costlier `WhichOneof` for most attributes: only the field that is
+set is not empty.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # ships no types
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -24,15 +24,16 @@ from tracehold_collector.normalise.context import ItemError, NormaliseContext
 from tracehold_collector.normalise.span_item import Shared, SpanItem
 
 _TOO_DEEP: Final = "[nested too deep]"
+_PLAIN: Final = frozenset({"string_value", "int_value", "bool_value"})
 _BAD_UTF8: Final = "UTF-8"
 
 
 def read_protobuf(body: bytes, context: NormaliseContext) -> Iterator[SpanItem | Rejection]:
-    """Yield the spans of an ExportTraceServiceRequest, in order, and a rejection for each that cannot be stored.
+    """Yield the spans of an ExportTraceServiceRequest, and a rejection for each that cannot be stored.
 
     Raises:
-        BadBodyError: not such a request, cut short, nested deeper than protobuf reads (100 messages), or a request of
-            another signal.
+        BadBodyError: not such a request, cut short, nested deeper than protobuf reads (100 messages), or a
+            request of another signal.
     """
     request, replaced = _parse(body)
     seen = 0
@@ -73,13 +74,13 @@ def _parse(body: bytes) -> tuple[ExportTraceServiceRequest, bool]:
         except (DecodeError, ValueError):
             pass
     raise BadBodyError(
-        f"the body is not an OTLP ExportTraceServiceRequest in protobuf ({problem.lower()}): damaged, cut short,"
-        " nested too deep or in another encoding"
+        f"the body is not an OTLP ExportTraceServiceRequest in protobuf ({problem.lower()}):"
+        " damaged, cut short, nested too deep or in another encoding"
     )
 
 
 def _refuse_other_signals(body: bytes) -> None:
-    """Say so when the body is logs or metrics: their protobuf form also parses as spans, with nonsense inside."""
+    """Say so when the body is logs or metrics: their protobuf form also parses as spans, full of nonsense."""
     for name, message, parts in (
         ("logs", ExportLogsServiceRequest, ("resource_logs", "scope_logs", "log_records")),
         ("metrics", ExportMetricsServiceRequest, ("resource_metrics", "scope_metrics", "metrics")),
@@ -169,6 +170,7 @@ def _span(span: Any, shared: Shared, context: NormaliseContext) -> SpanItem:
         exception_type,
         extra,
         shared,
+        span.ByteSize(),
     )
 
 
@@ -184,7 +186,12 @@ def _attributes(pairs: Any, context: NormaliseContext) -> dict[str, Any]:
     for pair in pairs:
         value = pair.value
         text = value.string_value
-        found[pair.key] = text or _value(value, context, context.limits.max_depth)
+        if text:
+            found[pair.key] = text
+            continue
+        which = value.WhichOneof("value")
+        plain = which in _PLAIN
+        found[pair.key] = getattr(value, which) if plain else _value(value, context, context.limits.max_depth)
     return found
 
 

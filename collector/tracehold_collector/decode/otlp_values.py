@@ -1,4 +1,4 @@
-"""OTLP attribute values as content holds them: JSON-like, with bytes kept readable for the redactor (FR-35)."""
+"""OTLP attribute values as content holds them: JSON-like, with bytes readable for the redactor (FR-35)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _UINT64_MAX: Final = (1 << 64) - 1
 
 
 def read_double(value: Any) -> Any:
-    """Return a double as JSON can hold it: not-a-number and the infinities as protobuf's JSON words (FR-17)."""
+    """Return a double as JSON can hold it: NaN and the infinities as protobuf's JSON words (FR-17)."""
     if value.__class__ is not float:
         return _double_from_json(value)
     if math.isfinite(value):
@@ -58,8 +58,8 @@ def read_int(value: Any) -> Any:
 def read_bytes(raw: bytes, cleaner: Cleaner) -> dict[str, str]:
     """Return a bytes value for the content.
 
-    Base64 would hide a secret from every detector, so text stays text, and bytes that only look binary are masked as
-    Latin-1 first.
+    Base64 would hide a secret from every detector, so text stays text, and bytes that only look binary are
+    masked as Latin-1 first.
 
     Args:
         raw: the value.

@@ -1,7 +1,7 @@
-"""Rewrites a protobuf message whose texts are not valid UTF-8, so that one bad text does not lose a batch (FR-15).
+"""Rewrites a protobuf message whose texts are not UTF-8, so that one bad text does not lose a batch (FR-15).
 
-JavaScript encoders write half an emoji as three bytes that UTF-8 forbids; protobuf then refuses the whole request, on
-every retry, for ever. Used only after the ordinary parser has failed for that reason.
+JavaScript encoders write half an emoji as three bytes that UTF-8 forbids; protobuf then refuses the whole
+request, on every retry, for ever. Used only after the ordinary parser has failed for that reason.
 """
 
 from __future__ import annotations

@@ -99,7 +99,14 @@ def _call(tracer: Tracer, tool: str, params: Mapping[str, Any], run: Callable[[M
 
 
 def _ask_a_person(tracer: Tracer, tool: str, params: Mapping[str, Any]) -> None:
-    tracer.emit({"type": "approval_request", "tool": tool, "params": params, "reason": "refunds need a person's approval"})
+    tracer.emit(
+        {
+            "type": "approval_request",
+            "tool": tool,
+            "params": params,
+            "reason": "refunds need a person's approval",
+        }
+    )
     time.sleep(0.15)  # the person thinks
     reason = "delivered orders are refunded in the shop only"
     decided = {"tool": tool, "decision": "rejected", "decided_by": "demo-approver", "reason": reason}

@@ -9,8 +9,8 @@ from typing import Final
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
 from tracehold import CollectorExporter, Tracer
+
 from tracehold_collector.client import Client
 from tracehold_collector.core.errors import CollectorError
 from tracehold_collector.demo.agents import answer_a_refund_request, research_with_one_tool_too_many
@@ -44,7 +44,12 @@ def load(url: str) -> None:
 
 def _load_recorded(client: Client) -> list[FileResult]:
     files = [path for path in find_files([RECORDED]) if not path.name.endswith(".expected.json")]
-    columns = (TextColumn("loading recorded runs"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[file]}"))
+    columns = (
+        TextColumn("loading recorded runs"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[file]}"),
+    )
     results = []
     with Progress(*columns, console=Console(file=sys.stdout)) as bar:
         task = bar.add_task("", total=len(files), file="")

@@ -82,7 +82,7 @@ def read_pieces(path: Path, offset: int = 0) -> Iterator[Piece]:
         raise BadBodyError(f"cannot read {path}: {error}") from error
 
 
-def _line_pieces(path: Path, file: IO[bytes], offset: int) -> Iterator[Piece]:
+def _line_pieces(path: Path, file: IO[bytes] | gzip.GzipFile, offset: int) -> Iterator[Piece]:
     file.seek(offset)
     lines: list[bytes] = []
     size = 0
@@ -111,7 +111,9 @@ def _events(lines: list[bytes], offset: int) -> Piece:
 
 def _document(path: Path, body: bytes, *, protobuf: bool) -> Piece:
     if len(body) > _MAX_FILE_BYTES:
-        raise BadBodyError(f"{path} is larger than {_MAX_FILE_BYTES} bytes; write it as JSON lines, one request or event a line")
+        raise BadBodyError(
+            f"{path} is larger than {_MAX_FILE_BYTES} bytes; write it as JSON lines, one request or event a line"
+        )
     if protobuf:
         return Piece("/v1/traces", "application/x-protobuf", body, len(body))
     try:
@@ -119,7 +121,9 @@ def _document(path: Path, body: bytes, *, protobuf: bool) -> Piece:
     except orjson.JSONDecodeError:
         # What exactly is wrong, and where, the collector says better.
         return Piece("/v1/events", "application/json", body, len(body))
-    if isinstance(document, dict) and not ("type" in document or "resourceSpans" in document or "resource_spans" in document):
+    if isinstance(document, dict) and not (
+        "type" in document or "resourceSpans" in document or "resource_spans" in document
+    ):
         raise BadBodyError(f"{path} holds no OTLP request and no events; read are: {READ}")
     otlp = isinstance(document, dict) and "type" not in document
     return Piece("/v1/traces" if otlp else "/v1/events", "application/json", body, len(body))
@@ -135,7 +139,7 @@ def _suffix(path: Path) -> str:
     return Path(path.stem).suffix.lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
 
 
-def _open(path: Path) -> IO[bytes]:
+def _open(path: Path) -> IO[bytes] | gzip.GzipFile:
     if path.suffix.lower() == ".gz":
         return gzip.open(path, "rb")
     return path.open("rb")

@@ -95,7 +95,9 @@ def _send(client: Client, piece: Piece, sleep: Callable[[float], None]) -> httpx
         pause = _retry_after(response)
         waited += pause
         if waited > _MAX_WAIT_S:
-            raise AskError(f"the collector at {client.url} has been busy for {_MAX_WAIT_S:g} s; run the same command again to go on")
+            raise AskError(
+                f"the collector at {client.url} has been busy for {_MAX_WAIT_S:g} s; run the same command again to go on"
+            )
         sleep(pause)
 
 
@@ -104,7 +106,11 @@ def _note(result: FileResult, piece: Piece, response: httpx.Response) -> None:
         answer = response.json()
         result.accepted = (result.accepted or 0) + answer["accepted"]
         result.duplicates = (result.duplicates or 0) + answer["duplicates"]
-        _reject(result, answer["rejected_count"], "; ".join(f"{item['where']}: {item['reason']}" for item in answer["rejected"][:3]))
+        _reject(
+            result,
+            answer["rejected_count"],
+            "; ".join(f"{item['where']}: {item['reason']}" for item in answer["rejected"][:3]),
+        )
     elif piece.content_type == "application/json":
         partial: dict[str, Any] = response.json().get("partialSuccess") or {}
         _reject(result, int(partial.get("rejectedSpans", 0)), str(partial.get("errorMessage", "")))

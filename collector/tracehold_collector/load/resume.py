@@ -29,7 +29,7 @@ class Progress:
         """Return where to go on, 0 when the file is new or no longer the one that was begun."""
         try:
             kept = json.loads(self._place(path).read_text(encoding="utf-8"))
-            if kept["head"] == _head(path) and 0 <= kept["offset"]:
+            if kept["head"] == _head(path) and kept["offset"] >= 0:
                 return int(kept["offset"])
         except (OSError, ValueError, KeyError, TypeError):
             pass  # nothing is kept, or it is unreadable: begin at the start

@@ -1,7 +1,7 @@
-"""Which field of the envelope an attribute fills, and what kind of event a span is: the dialect table, compiled.
+"""Which envelope field an attribute fills, and what kind of event a span is: the dialect table, compiled.
 
-One pass: the set of a span's attribute names is met with the set of known ones (in C), then only the hits are looked
-at. Twenty attributes cost about 4 microseconds, however many dialects the table knows.
+One pass: the set of a span's attribute names is met with the set of known ones (in C), then only the hits are
+looked at. Twenty attributes cost about 4 microseconds, however many dialects the table knows.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _UNKNOWN: Final = Classified("other", "span", "")
 
 
 def fields_of(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the envelope fields a span's attributes fill, raw; of several sources for one the first usable wins."""
+    """Return the envelope fields a span's attributes fill, raw; of several sources the first usable wins."""
     hits = list(attributes.keys() & _KNOWN)
     hits.sort(key=_RANK_OF.__getitem__)
     fields = {}

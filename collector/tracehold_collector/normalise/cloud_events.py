@@ -22,8 +22,8 @@ _EXTENSIONS: Final[dict[str, tuple[str, ...]]] = {
     "blobs": ("blobs",),
     "meta": ("meta",),
 }
-"""Our field -> the extension attributes that may carry it. CloudEvents wants lower-case letters and digits only
-(section 3.1 of the specification, "Attribute Naming Convention"), so `run_id` travels as `runid`."""
+"""Our field -> the extension attributes that may carry it. CloudEvents wants lower-case letters and digits
+only (section 3.1 of the specification, "Attribute Naming Convention"), so `run_id` travels as `runid`."""
 
 _READ: Final = frozenset((*_OWN, "specversion", "datacontenttype", "data_base64", "traceparent"))
 

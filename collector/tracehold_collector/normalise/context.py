@@ -11,7 +11,7 @@ from tracehold_collector.core.pseudonyms import Pseudonyms
 
 
 class ItemError(CollectorError):
-    """One item of a request cannot be stored; its neighbours can. The text is for the sender and holds no content."""
+    """One item of a request cannot be stored; its neighbours can. The text is for the sender: no content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class NormaliseContext:
         )
 
     def run_id(self, value: object) -> str | None:
-        """Return `value` as a run id: itself, or a stand-in when it is not fit for the envelope; `None` without one."""
+        """Return `value` as a run id: itself, a stand-in when it is not fit for the envelope, or `None`."""
         if type(value) is int:
             value = str(value)
         if not isinstance(value, str) or not value:
@@ -49,7 +49,7 @@ class NormaliseContext:
         return value if is_id(value, self.limits.max_name_chars) else stand_in_id(value)
 
     def call_id(self, value: object) -> str | None:
-        """Return the id of a tool call, or `None` when it is not fit for the envelope or the cleaner would mask it."""
+        """Return the id of a tool call; `None` when it is not fit for the envelope or would be masked."""
         if not isinstance(value, str) or not is_id(value, self.limits.max_name_chars):
             return None
         return value if self.cleaner.clean(value) == value else None

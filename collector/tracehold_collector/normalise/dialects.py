@@ -1,8 +1,8 @@
 """The attribute names of the field, as data: which one says what, and who is believed first.
 
-Read here: our own `tracehold.*`; Langfuse; OpenTelemetry's GenAI semantic conventions, current and older names;
-OpenInference (Arize: smolagents, Agno, CrewAI, BeeAI, ADOT's Claude agent); OpenLLMetry (Traceloop, LangSmith's
-exporter); the Vercel AI SDK; Logfire with Pydantic AI and the OpenAI Agents SDK; Codex.
+Read here: our own `tracehold.*`; Langfuse; OpenTelemetry's GenAI semantic conventions, current and older
+names; OpenInference (Arize: smolagents, Agno, CrewAI, BeeAI, ADOT's Claude agent); OpenLLMetry (Traceloop,
+LangSmith's exporter); the Vercel AI SDK; Logfire with Pydantic AI and the OpenAI Agents SDK; Codex.
 
 To teach the collector a dialect, add its names here and a trace of it to the tests; no code changes.
 """
@@ -207,9 +207,10 @@ KIND_KEYS: Final[dict[str, dict[str, str]]] = {
         "OpenAI Agents trace: {name}": "task",
     },
 }
-"""Attribute -> its values -> our kind; the first attribute with a value listed here decides. Values compare without
-case. `wrapper` is a `task` whose usage repeats what its own model call, another span, says: it is left to the content.
-A Langfuse `span` or `event` is not listed: it says nothing, and the next dialect is asked."""
+"""Attribute -> its values -> our kind; the first attribute with a value listed here decides. Values compare
+without case. `wrapper` is a `task` whose usage repeats what its own model call, another span, says: it is
+left to the content. A Langfuse `span` or `event` is not listed: it says nothing, and the next dialect is
+asked."""
 
 NAMED_BY_LOGFIRE: Final = frozenset({"Function: {name}", "Agent run: {name!r}"})
 """Logfire templates whose plain `name` attribute is the name of the tool or agent."""

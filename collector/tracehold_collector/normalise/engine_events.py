@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tracehold.core.ids import run_root_span_id, run_trace_id
+
 from tracehold_collector.core.record import DENIALS, Record
 from tracehold_collector.normalise.content import clean_content
 from tracehold_collector.normalise.context import ItemError, NormaliseContext
@@ -71,9 +72,9 @@ def engine_record(
         started_at=at_ns,
         decision=known.decision,
     )
-    _who(record, event, data, short, own_stream, context)
+    _who(record, event, data, short=short, stream=own_stream, context=context)
     _judge(record, data, short, context)
-    _span(record, event, data, known, spans, at_ns)
+    _span(record, event, data, known=known, spans=spans, at_ns=at_ns)
     if short not in _NO_USAGE_KINDS:
         _spend(record, data, short, context)
     record.name = record.name or context.name(short)
@@ -96,6 +97,7 @@ def _who(
     record: Record,
     event: Mapping[str, Any],
     data: Mapping[str, Any],
+    *,
     short: str,
     stream: str,
     context: NormaliseContext,
@@ -142,6 +144,7 @@ def _span(
     record: Record,
     event: Mapping[str, Any],
     data: Mapping[str, Any],
+    *,
     known: EngineType,
     spans: OpenSpans,
     at_ns: int | None,

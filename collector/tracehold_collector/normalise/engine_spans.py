@@ -1,7 +1,8 @@
 """How the engine's point events become spans: which event opens what another one ends.
 
-The engine logs facts, not spans. A completion names its request as cause, a child run by its id. The first half may
-have come in an earlier body: then the second keeps its own time and no duration, unknown rather than zero.
+The engine logs facts, not spans. A completion names its request as cause, a child run by its id. The first
+half may have come in an earlier body: then the second keeps its own time and no duration, unknown rather than
+zero.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class OpenSpans:
         self._limit = limit
 
     def note(self, run_id: str, key: str, at_ns: int | None, name: str | None) -> None:
-        """Remember an opening. A later one of the same key wins: a tool's start over its request, a retry over both."""
+        """Remember an opening. The latest of a key wins: a tool's start over its request, then a retry."""
         if at_ns is None:
             return
         self._open.pop((run_id, key), None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import lru_cache
 from typing import Final
 
 _TRACE_ID: Final = re.compile(r"[0-9a-f]{32}")
@@ -14,10 +15,23 @@ _NO_SPAN: Final = "0" * 16
 
 
 def digest_id(tenant: str, *parts: str) -> bytes:
-    """Return 16 bytes that depend on the tenant and on every part, and on where one part ends and the next begins."""
+    """Return 16 bytes that depend on the tenant, on every part, and on where each part ends."""
     fields = [part.encode("utf-8", "replace") for part in (tenant, *parts)]
     message = b"".join(len(field).to_bytes(4, "big") + field for field in fields)
     return hashlib.blake2b(message, digest_size=16, person=b"tracehold-event").digest()
+
+
+def span_event_id(tenant: str, trace_id: str, span_id: str) -> bytes:
+    """Return the 16-byte id of an OTLP span: of its tenant, trace id (32 hex digits) and span id (16)."""
+    digest = _span_hash(tenant).copy()
+    digest.update((trace_id + span_id).encode("ascii"))
+    return digest.digest()
+
+
+@lru_cache(maxsize=1024)
+def _span_hash(tenant: str) -> hashlib.blake2b:
+    raw = tenant.encode("utf-8", "replace")
+    return hashlib.blake2b(len(raw).to_bytes(4, "big") + raw, digest_size=16, person=b"tracehold-otlp")
 
 
 def span_digest(text: str) -> str:

@@ -1,14 +1,14 @@
-"""Decisions and statuses: the source's words turned into ours, and nothing guessed to be a denial (DEC-01)."""
+"""Decisions and statuses: the source's words turned into ours, nothing guessed to be a denial (DEC-01)."""
 
 from __future__ import annotations
 
 from typing import Final, get_args
 
 from tracehold.observability.event_types import DECISIONS
+
 from tracehold_collector.core.record import DENIALS, Kind, Status
 
-KINDS: Final[frozenset[str]] = frozenset(get_args(Kind))
-STATUSES: Final[frozenset[str]] = frozenset(get_args(Status))
+_KINDS: Final[dict[str, Kind]] = {kind: kind for kind in get_args(Kind)}
 
 STATUS_WORDS: Final[dict[str, Status]] = {
     "ok": "ok",
@@ -35,6 +35,11 @@ GATED: Final = frozenset({"llm", "tool"})
 """Kinds that, once stopped, are one event of kind `gate` (design: Words)."""
 
 
+def read_kind(word: object) -> Kind | None:
+    """Return one of our kinds, or `None` for anything else."""
+    return _KINDS.get(word) if isinstance(word, str) else None
+
+
 def read_status(word: object) -> Status | None:
     """Return our status for a source's word, or `None` for a word nobody here knows."""
     return STATUS_WORDS.get(word.lower()) if isinstance(word, str) else None
@@ -49,5 +54,5 @@ def read_decision(word: object) -> str | None:
 
 
 def gate(kind: Kind, decision: str | None) -> Kind:
-    """Return the kind of an event that carries `decision`: a stopped call is a gate, nothing was executed (FR-61)."""
+    """Return the kind of an event with `decision`: a stopped call is a gate, nothing was executed (FR-61)."""
     return "gate" if decision in DENIALS and kind in GATED else kind

@@ -13,7 +13,8 @@ class Shared:
     Attributes:
         service: the resource's `service.name`, raw.
         run_id: a run id that the resource claims for all its spans, raw.
-        content: the parts of a span's content that say this, masked already; every span refers to the same objects.
+        content: the parts of a span's content that say this, masked already; every span refers to the same
+            objects.
     """
 
     service: Any = None
@@ -33,8 +34,10 @@ class SpanItem:
         attributes: JSON-like values; a bytes value is what `decode` made of it.
         status_code: 0 unset, 1 ok, 2 error.
         exception_type: of the first exception event, raw.
-        extra: everything else that a faithful copy needs, under the names it has in the content: `events`, `links`,
-            `status_message`, `span_kind`, `trace_state`, `flags`, dropped counts; absent when default.
+        extra: everything else that a faithful copy needs, under the names it has in the content: `events`,
+            `links`, `status_message`, `span_kind`, `trace_state`, `flags`, dropped counts; absent when
+            default.
+        size_hint: bytes of its encoded form, when known.
         replaced: whether texts held invalid Unicode that was replaced (FR-15).
     """
 
@@ -49,4 +52,5 @@ class SpanItem:
     exception_type: Any
     extra: dict[str, Any]
     shared: Shared
+    size_hint: int | None = None
     replaced: bool = False

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any, Final
 
 import orjson
-
 from tracehold.observability.event_types import EVENT_TYPES
+
 from tracehold_collector.core.record import DENIALS, Kind, Record, Status
 from tracehold_collector.normalise.classify import Classified, classify, fields_of
 from tracehold_collector.normalise.content import clean_content
 from tracehold_collector.normalise.context import NormaliseContext
 from tracehold_collector.normalise.dialects import LANGFUSE_PARTS, LOGFIRE_ERROR_LEVEL, NAMED_BY_LOGFIRE
-from tracehold_collector.normalise.ids import digest_id, read_event_id
-from tracehold_collector.normalise.outcomes import KINDS, gate, read_decision, read_status
+from tracehold_collector.normalise.ids import read_event_id, span_event_id
+from tracehold_collector.normalise.outcomes import gate, read_decision, read_kind, read_status
 from tracehold_collector.normalise.span_item import SpanItem
 from tracehold_collector.normalise.times import credible
 from tracehold_collector.normalise.tracer_events import tracer_envelope
@@ -35,16 +35,18 @@ _TOKEN_FIELDS: Final = (
 def span_record(span: SpanItem, context: NormaliseContext) -> Record:
     """Return the record of one span.
 
-    A span that our own OTel exporter made is read as the event it carries, so that an agent which exports both ways
-    tells one story.
+    A span that our own OTel exporter made is read as the event it carries, so that an agent which exports
+    both ways tells one story.
     """
     attributes = span.attributes
     fields = fields_of(attributes)
     own_type = attributes.get("type")
-    if "event_id" in fields and own_type in EVENT_TYPES:
+    if "event_id" in fields and isinstance(own_type, str) and own_type in EVENT_TYPES:
         record = _from_own_exporter(span, context)
     else:
         record = _envelope(span, fields, classify(attributes), context)
+    if _STATUS_OF_CODE.get(span.status_code, "unset") != record.status:
+        span.extra["status_code"] = span.status_code
     odd_name = bool(span.name) and record.name != span.name
     record.content = _content(span, context, odd_name=odd_name)
     if span.replaced:
@@ -57,16 +59,13 @@ def _envelope(
 ) -> Record:
     name = context.name
     decision, rule = _decision(fields)
-    named_kind = fields.get("kind")
-    kind: Kind = (
-        named_kind if named_kind in KINDS else ("task" if classified.kind == "wrapper" else classified.kind)
-    )
-    kind = gate(kind, decision)
+    listed = "task" if classified.kind == "wrapper" else classified.kind
+    kind = gate(read_kind(fields.get("kind")) or read_kind(listed) or "other", decision)
     status = _status(span, fields, classified, decision)
     started_at, duration_ns, odd_time = _times(span)
     get = fields.get
     record = Record(
-        event_id=read_event_id(get("event_id")) or digest_id(context.tenant, span.trace_id, span.span_id),
+        event_id=read_event_id(get("event_id")) or span_event_id(context.tenant, span.trace_id, span.span_id),
         tenant=context.tenant,
         run_id=context.run_id(get("run_id")) or context.run_id(span.shared.run_id) or span.trace_id,
         kind=kind,
@@ -243,7 +242,7 @@ def _content(span: SpanItem, context: NormaliseContext, *, odd_name: bool) -> di
     if _times(span)[2]:
         own["start_time_unix_nano"] = span.start_ns
         own["end_time_unix_nano"] = span.end_ns
-    content = clean_content(own, context)
+    content = clean_content(own, context, size_hint=span.size_hint)
     if span.shared.content:
         content.update(span.shared.content)
     return content

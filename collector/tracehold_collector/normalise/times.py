@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 LATEST_NS: Final = 7_258_118_400_000_000_000
-"""2200-01-01T00:00:00Z. A later time is a unit mistake or an overflow, and would ruin every average it enters."""
+"""2200-01-01T00:00:00Z. A later time is a unit mistake or an overflow, and would ruin every average."""
 
 _FRACTION: Final = re.compile(r"\.(\d+)")
 
@@ -18,7 +18,7 @@ def credible(time_ns: int | None) -> int | None:
 
 
 def read_rfc3339(value: object) -> int | None:
-    """Return UTC nanoseconds of an RFC 3339 time; `None` when it is not one, has no zone or is not credible."""
+    """Return UTC nanoseconds of an RFC 3339 time; `None` when it is none, has no zone or is not credible."""
     if not isinstance(value, str):
         return None
     fraction = _FRACTION.search(value)

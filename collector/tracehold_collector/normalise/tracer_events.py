@@ -8,11 +8,12 @@ from typing import Any, Final, NamedTuple
 from tracehold.core.clock import NS_PER_MS
 from tracehold.core.ids import run_root_span_id, run_trace_id
 from tracehold.observability.semconv import KIND_OF_TYPE
+
 from tracehold_collector.core.record import DENIALS, Kind, Record, Status
 from tracehold_collector.normalise.content import clean_content
 from tracehold_collector.normalise.context import ItemError, NormaliseContext
 from tracehold_collector.normalise.ids import digest_id, read_event_id, read_span_id, read_trace_id
-from tracehold_collector.normalise.outcomes import KINDS, gate, read_decision, read_status
+from tracehold_collector.normalise.outcomes import gate, read_decision, read_kind, read_status
 from tracehold_collector.normalise.times import credible
 from tracehold_collector.normalise.usage import Usage, count, money, read_usage
 
@@ -98,7 +99,11 @@ def tracer_envelope(
     if record.type == own_type:
         held.add("type")
     for key, field in _NAME_FIELDS:
-        _hold_name(record, field, get(key), key, context, held)
+        found = name(get(key))
+        if found is not None:
+            _hold_name(record, field, key, found, held)
+            if found == get(key):
+                held.add(key)
     if record.name is None and get("name") is None:
         record.name = name(own_type)
     _hold_exact(record, event, held)
@@ -121,18 +126,11 @@ _NAME_FIELDS: Final = (
 )
 
 
-def _hold_name(
-    record: Record, field: str, value: object, key: str, context: NormaliseContext, held: set[str]
-) -> None:
-    found = context.name(value)
-    if found is None:
-        return
-    if field == "name" and record.name is not None and key == "tool":
+def _hold_name(record: Record, field: str, key: str, found: str, held: set[str]) -> None:
+    if key == "tool" and record.name is not None:
         # A tool event is named by its tool; a name of its own beside it stays readable in the content.
         held.discard("name")
     setattr(record, field, found)
-    if found == value:
-        held.add(key)
 
 
 def _hold_exact(record: Record, event: Mapping[str, Any], held: set[str]) -> None:
@@ -166,9 +164,7 @@ def _event_id(event: Mapping[str, Any], context: NormaliseContext, *, raw: bytes
 
 def _judge(event: Mapping[str, Any], own_type: str) -> tuple[Kind, str | None, Status]:
     """Return kind, decision and status: what the event is, what a gate said, how it ended."""
-    own_kind = event.get("kind")
-    listed = KIND_OF_TYPE.get(own_type, "other")
-    kind: Kind = own_kind if own_kind in KINDS else listed  # type: ignore[assignment]  # KINDS holds the literals
+    kind = read_kind(event.get("kind")) or read_kind(KIND_OF_TYPE.get(own_type)) or "other"
     fixed_status, fixed_decision = _FIXED.get(own_type, (None, None))
     word = event.get("status")
     decision = read_decision(event.get("decision")) or fixed_decision

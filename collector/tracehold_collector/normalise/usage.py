@@ -1,4 +1,4 @@
-"""Token counts and costs: what counts as a number, and how differing ways to count become one (DEC-13, FR-29)."""
+"""Token counts and costs: what is a number, and how differing ways to count become one (DEC-13, FR-29)."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def money(value: object) -> float | None:
 def settled(usage: Usage, *, total: int | None = None, cache_apart: bool = False) -> Usage:
     """Return `usage` with cache tokens inside the input and reasoning tokens inside the output (FR-29).
 
-    Sources differ in whether a part is inside its whole. What decides, in this order: a part that is larger than its
-    whole cannot be inside; the source's own total; else the conventions' rule that parts are inside.
+    Sources differ in whether a part is inside its whole. What decides, in this order: a part that is larger
+    than its whole cannot be inside; the source's own total; else the conventions' rule that parts are inside.
 
     Args:
         usage: as the source counted.

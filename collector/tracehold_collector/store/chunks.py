@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import orjson
 import zstandard
-
 from tracehold.core.jsontext import dumps
+
 from tracehold_collector.core.errors import StoreError
 
 CODEC: Final = "zstd+json/1"

@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 
 import duckdb
 import pyarrow as pa
+from tracehold_queries import Query, QueryParameterError, catalogue
 
 from tracehold_collector.core.errors import QueryError, StoreError
 from tracehold_collector.store.chunks import read_chunk
 from tracehold_collector.store.database import Database
-from tracehold_queries import Query, QueryParameterError, catalogue
 
 DEFAULT_TIMEOUT_S = 30.0
 
@@ -161,4 +161,6 @@ def _uuid(text: str) -> uuid.UUID:
     try:
         return uuid.UUID(text)
     except ValueError:
-        raise QueryError(f"{text[:64]!r} is no event id; an event id is a UUID: 32 hex digits, dashes allowed") from None
+        raise QueryError(
+            f"{text[:64]!r} is no event id; an event id is a UUID: 32 hex digits, dashes allowed"
+        ) from None

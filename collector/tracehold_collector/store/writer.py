@@ -21,9 +21,9 @@ from typing import Final
 
 import duckdb
 import structlog
-
 from tracehold.core.clock import now_ns
 from tracehold.core.ids import new_event_id
+
 from tracehold_collector.core.errors import QueueFullError, StoreError
 from tracehold_collector.core.record import Record
 from tracehold_collector.store import chunks

@@ -39,7 +39,9 @@ def new_span_id() -> str:
 @lru_cache(maxsize=1024)
 def run_trace_id(run_id: str) -> str:
     """Return the W3C trace id of a run: 32 hex digits, the same in every process."""
-    return hashlib.blake2b(run_id.encode("utf-8", "surrogatepass"), digest_size=16, person=b"tracehold-trace").hexdigest()
+    return hashlib.blake2b(
+        run_id.encode("utf-8", "surrogatepass"), digest_size=16, person=b"tracehold-trace"
+    ).hexdigest()
 
 
 @lru_cache(maxsize=1024)

@@ -113,9 +113,7 @@ class Tracer:
             trace_carrier: an upstream W3C carrier (`{"traceparent": ...}`), whose trace the run joins.
             attributes: fields of the `run_start` event.
         """
-        context = make_run(
-            run_id or new_run_id(), agent=agent, user=user, session=session, trace_carrier=trace_carrier
-        )
+        context = make_run(run_id or new_run_id(), agent=agent, user=user, session=session, trace_carrier=trace_carrier)
         return Run(self, name or agent or "run", context, attributes)
 
     def carrier(self) -> dict[str, str]:
@@ -172,7 +170,10 @@ class Tracer:
         except Exception as error:
             self._uncleanable += 1
             if self._uncleanable == 1:
-                _log.warning("an event could not be cleaned and was dropped: %s; further ones are counted", type(error).__name__)
+                _log.warning(
+                    "an event could not be cleaned and was dropped: %s; further ones are counted",
+                    type(error).__name__,
+                )
             if self.strict:
                 raise
             return

@@ -13,7 +13,7 @@ from typing import Any, Final
 from tracehold.privacy.checks import is_card_integer
 from tracehold.privacy.conversion import as_plain, is_record
 from tracehold.privacy.detection import TextMasker
-from tracehold.privacy.keycodes import ACCOUNTING, JUDGE_VALUE, PAIR, PLAIN, RENAME, SECRET, STRUCTURAL, KeyCodes
+from tracehold.privacy.keycodes import (ACCOUNTING, JUDGE_VALUE, PAIR, PLAIN, RENAME, SECRET, STRUCTURAL, KeyCodes)
 from tracehold.privacy.keys import KeyRules
 from tracehold.privacy.truncation import cut
 

@@ -23,11 +23,18 @@ _RUN_MIN: Final = 16
 _RUN: Final = b"a" * _RUN_MIN
 _RUN_CHARS: Final = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 _RUN_TABLE: Final = bytes(ord("a") if code in _RUN_CHARS else ord(" ") for code in range(256))
-_DIGIT_TABLE: Final = bytes(ord("0") if chr(code) in "0123456789" else ord(" ") for code in range(256))
+_SHAPE_TABLE: Final = bytes(
+    ord("0" if chr(code).isdigit() else "A" if chr(code).isupper() else "a" if chr(code).islower() else chr(code))
+    if code < 128  # noqa: PLR2004 - ASCII
+    else code
+    for code in range(256)
+)
 _DIGITS: Final = b"0000"
 
 _REMEMBERED_LEN: Final = 96
 _REMEMBERED_MAX: Final = 8192
+_HEAD_MARGIN: Final = 8192
+"""More than any detector but the private key reads from its start, and that one masks to the end of what it sees."""
 
 _Span = tuple[int, int, int]
 """Start, end, and the rank of the detector that found it (the lower wins where two overlap)."""
@@ -40,12 +47,11 @@ class Scanner:
         """Arrange `detectors`; their order decides whose name a stretch gets that several of them found."""
         self._names = tuple(detector.name for detector in detectors)
         ranked = list(enumerate(detectors))
-        self._always = [(rank, d) for rank, d in ranked if d.where is Where.ANYWHERE and not d.hints]
-        self._digits = [(rank, d) for rank, d in ranked if d.where is Where.IN_DIGITS]
+        self._always = [(rank, d) for rank, d in ranked if d.where is Where.ANYWHERE and not d.hints and not d.shapes]
+        self._digits = [(rank, d, tuple(map(str.encode, d.shapes))) for rank, d in ranked if d.shapes]
         self._runs = [(rank, d) for rank, d in ranked if d.where is Where.AT_RUN]
-        self._shaped = frozenset(rank for rank, d in ranked if d.shape)
-        hinted = [(rank, d) for rank, d in ranked if d.hints and d.where in (Where.ANYWHERE, Where.AT_HINT)]
-        self._groups = _group_by_requirement(hinted)
+        self._by_look = frozenset(rank for rank, d in ranked if d.by_look)
+        self._groups = _group_by_requirement([(rank, d) for rank, d in ranked if d.hints and not d.shapes])
 
     def find(self, text: str) -> list[Finding]:
         """Return what is sensitive in `text`: sorted, and no two findings overlap."""
@@ -88,30 +94,59 @@ class Scanner:
         for rank, detector in self._always:
             _search(detector, rank, text, spans)
         raw = text.encode("ascii", "replace")
-        if self._digits and _DIGITS in raw.translate(_DIGIT_TABLE):
-            for rank, detector in self._digits:
-                _search(detector, rank, text, spans)
+        if self._digits:
+            shape = raw.translate(_SHAPE_TABLE)
+            if _DIGITS in shape:
+                self._scan_digits(text, low, shape, spans)
         if self._runs and len(raw) >= _RUN_MIN:
             runs = raw.translate(_RUN_TABLE)
             if _RUN in runs:
                 self._scan_runs(text, low, runs, spans)
 
+    def _scan_digits(self, text: str, low: str, shape: bytes, spans: list[_Span]) -> None:
+        for rank, detector, shapes in self._digits:
+            for anchor in shapes:
+                if anchor not in shape:
+                    continue
+                if detector.where is Where.AT_SHAPE:
+                    _match_at_shapes(detector, rank, anchor, text, shape, spans)
+                    continue
+                if detector.where is Where.ANYWHERE:
+                    _search(detector, rank, text, spans)
+                else:
+                    for hint in detector.hints:
+                        if hint in low:
+                            _match_at_hints(detector, rank, hint, text, low, spans)
+                break
+
     def _scan_runs(self, text: str, low: str, runs: bytes, spans: list[_Span]) -> None:
+        """Try the detectors of runs at each run that no other detector has found already."""
+        spans.sort()
+        known = iter(spans[:])
+        covered = next(known, None)
+        reach = 0
         found: list[_Span] = []
         start = runs.find(_RUN)
         while start >= 0:
             end = runs.find(b" ", start + _RUN_MIN)
-            for rank, detector in self._runs:
-                match = detector.pattern.match(text, start)
-                if match is not None and (detector.check is None or detector.check(match)):
-                    found.append((*match.span(detector.group), rank))
-                    break
+            while covered is not None and covered[0] <= start:
+                reach = max(reach, covered[1])
+                covered = next(known, None)
+            if reach < end or (end < 0 and reach < len(text)):
+                self._try_run(text, start, found)
             if end < 0:
                 break
             start = runs.find(_RUN, end)
-        if found and not self._shaped.isdisjoint(rank for _, _, rank in found):
-            found = _outside_public_material(found, self._shaped, text, low)
+        if found and not self._by_look.isdisjoint([rank for _, _, rank in found]):
+            found = _outside_public_material(found, self._by_look, text, low)
         spans += found
+
+    def _try_run(self, text: str, start: int, found: list[_Span]) -> None:
+        for rank, detector in self._runs:
+            match = detector.pattern.match(text, start)
+            if match is not None and (detector.check is None or detector.check(match)):
+                found.append((*match.span(detector.group), rank))
+                return
 
     def _resolve(self, spans: list[_Span]) -> list[Finding]:
         """Merge spans that overlap; the stretch is called after the best-ranked detector in it."""
@@ -175,6 +210,18 @@ def _match_at_hints(detector: Detector, rank: int, hint: str, text: str, low: st
         at = low.find(hint, following)
 
 
+def _match_at_shapes(detector: Detector, rank: int, anchor: bytes, text: str, shape: bytes, spans: list[_Span]) -> None:
+    match_at, check, step = detector.pattern.match, detector.check, len(anchor)
+    at = shape.find(anchor)
+    while at >= 0:
+        match = match_at(text, at)
+        following = at + step
+        if match is not None and (check is None or check(match)):
+            spans.append((*match.span(detector.group), rank))
+            following = max(following, match.end())
+        at = shape.find(anchor, following)
+
+
 def _width_before(text: str, start: int, chars: str) -> int:
     window = text[max(0, start - _BEFORE_MAX) : start]
     if window.isascii():
@@ -182,9 +229,11 @@ def _width_before(text: str, start: int, chars: str) -> int:
     return sum(1 for _ in takewhile(lambda char: char in chars or (char > "\x7f" and char.isalnum()), reversed(window)))
 
 
-def _outside_public_material(found: list[_Span], shaped: frozenset[int], text: str, low: str) -> list[_Span]:
+def _outside_public_material(found: list[_Span], by_look: frozenset[int], text: str, low: str) -> list[_Span]:
     zones: list[_Span] = []
     for detector in PUBLIC_MATERIAL:
+        if detector.requires and not _any_in(detector.requires, low):
+            continue
         for hint in detector.hints:
             if hint in low:
                 _match_at_hints(detector, 0, hint, text, low, zones)
@@ -197,7 +246,7 @@ def _outside_public_material(found: list[_Span], shaped: frozenset[int], text: s
         while index < len(zones) and zones[index][0] <= span[0]:
             reach = max(reach, zones[index][1])
             index += 1
-        if span[2] not in shaped or span[1] > reach:
+        if span[2] not in by_look or span[1] > reach:
             kept.append(span)
     return kept
 
@@ -235,7 +284,7 @@ class TextMasker:
         re.error: a string in `extra_patterns` is not a regular expression.
     """
 
-    __slots__ = ("_clean", "_extra", "_mask", "_scanner")
+    __slots__ = ("_extra", "_mask", "_scanner", "known_clean")
 
     def __init__(
         self,
@@ -248,24 +297,42 @@ class TextMasker:
         extra = (extra_patterns,) if isinstance(extra_patterns, (str, re.Pattern)) else tuple(extra_patterns)
         self._scanner = _DEFAULT_SCANNER if detectors is DEFAULT_DETECTORS else _scanner_for(tuple(detectors))
         self._extra = tuple(re.compile(pattern) for pattern in extra)
-        # Only texts without findings are remembered: the cache must not keep a secret alive.
-        self._clean: set[str] = set()
+        self.known_clean: set[str] = set()
+        """Short texts without findings. Never others: a cache must not keep a secret alive."""
 
     def __call__(self, text: str) -> str:
         """Return `text` with its sensitive stretches replaced, or `text` itself when there are none."""
-        clean = self._clean
-        if text in clean:
+        known = self.known_clean
+        if text in known:
             return text
         findings = self._scanner.find(text)
-        if findings:
-            text = replace(text, findings, self._mask)
-        elif not self._extra and len(text) <= _REMEMBERED_LEN:
-            if len(clean) >= _REMEMBERED_MAX:
-                clean.clear()
-            clean.add(text)
+        masked = replace(text, findings, self._mask) if findings else text
         for pattern in self._extra:
-            text = pattern.sub(lambda match: self._mask("custom") if match[0] else "", text)
-        return text
+            masked = pattern.sub(self._mask_extra, masked)
+        if masked == text:
+            if len(text) <= _REMEMBERED_LEN:
+                if len(known) >= _REMEMBERED_MAX:
+                    known.clear()
+                known.add(text)
+            return text
+        return masked
+
+    def head(self, text: str, keep: int) -> tuple[str, int]:
+        """Return the masked beginning of `text`, at least `keep` characters of it, and how many were not looked at.
+
+        A text far longer than what is kept is not read to its end. The last characters of the stretch that is read
+        are never among those kept, since a secret that the end of the stretch cuts in two may go unnoticed there.
+        """
+        window = keep * 2 + 2 * _HEAD_MARGIN
+        while window < len(text):
+            masked = self(text[:window])
+            if len(masked) >= keep + _HEAD_MARGIN:
+                return masked, len(text) - window
+            window *= 2
+        return self(text), 0
+
+    def _mask_extra(self, match: re.Match[str]) -> str:
+        return self._mask("custom") if match[0] else ""
 
 
 def replace(text: str, findings: Iterable[Finding], mask: Callable[[str], str]) -> str:

@@ -24,7 +24,7 @@ _PUNCTUATION: Final = re.compile(r"[^a-z0-9]+")
 # TRC-03: "any name containing ...". `secret` is judged per word, below, because of `secretary` (DEC-09).
 _CONTAINS: Final = re.compile(
     r"api[ _.\-]?key|passw(?:or)?d(?!less)|passphrase|access[ _.\-]?token|refresh[ _.\-]?token"
-    r"|private[ _.\-]?key|client[ _.\-]?secret|secret[ _.\-]?key|secret[ _.\-]?access"
+    r"|private[ _.\-]?key(?![ _.\-]?id)|client[ _.\-]?secret|secret[ _.\-]?key|secret[ _.\-]?access"
 )
 _NOT_A_SECRET: Final = re.compile(r"secret(?:ar|ion|ive|ly|or|e[ds]?$|ing)")
 
@@ -58,7 +58,7 @@ _KEY_AFTER: Final = frozenset(
 )
 _PASS_AFTER: Final = frozenset(
     "db smtp user admin root mysql pg ftp sftp redis mail email login database postgres proxy http my new old imap"
-    " ldap rabbitmq mongo auth mq amqp sql".split()
+    " ldap rabbitmq mongo auth mq amqp sql become sudo ssh wifi".split()
 )
 _PIN_AFTER: Final = frozenset("card user debit credit security sim atm access account my old new login".split())
 _AUTH_AFTER: Final = frozenset("x basic proxy http registry docker git npm".split())

@@ -21,8 +21,6 @@ _MAX_LEVELS: Final = 3
 _ESCAPE: Final = re.compile(
     r"%([0-9A-Fa-f]{2})|\\{1,4}u([0-9A-Fa-f]{4})|\\{1,4}x([0-9A-Fa-f]{2})|&#(?:[xX]([0-9A-Fa-f]{2,4})|([0-9]{2,5}));"
 )
-_ESCAPE_HINTS: Final = ("%", "\\u", "\\x", "&#")
-
 _INVISIBLE: Final = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]+")
 
 # Letters of other scripts that are drawn like Latin ones, after the Unicode confusables data (UTS 39).
@@ -54,7 +52,7 @@ def plain_view(text: str) -> View:
     """Return the reading to search first: the text itself, or its folded form when it is not ASCII."""
     if text.isascii():
         return View(text, [], [])
-    folded = text.translate(_fold_table())
+    folded = text.translate(_fold_table()) if _foldable().search(text) else text
     return _replace(_INVISIBLE, folded, lambda _match: "")
 
 
@@ -73,7 +71,8 @@ def decoded_views(text: str) -> Iterator[View]:
 
 def has_escapes(text: str) -> bool:
     """Return whether `text` may hold an escape that `decoded_views` undoes."""
-    return any(hint in text for hint in _ESCAPE_HINTS)
+    # Single characters first: they are the cheapest thing to look for.
+    return "%" in text or ("\\" in text and ("\\u" in text or "\\x" in text)) or ("&" in text and "&#" in text)
 
 
 def _unescape(match: re.Match[str]) -> str:
@@ -132,3 +131,9 @@ def _fold_table() -> dict[int, int | str]:
         elif char.isspace():
             table[code] = ord(" ")
     return table
+
+
+@cache
+def _foldable() -> re.Pattern[str]:
+    """Return a class of the characters that folding changes; most texts beyond ASCII hold none of them."""
+    return re.compile("[" + "".join(map(chr, sorted(_fold_table()))) + "]")

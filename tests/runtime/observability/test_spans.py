@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-
 from tracehold import Tracer, current_run_id, current_step
 
 
@@ -192,7 +191,9 @@ async def _let_it_be_collected(tracer: Tracer) -> None:
 
 
 @pytest.mark.parametrize("leave", [_close_from_another_task, _break_early, _cancel_the_consumer, _let_it_be_collected])
-def test_a_span_across_yield_ends_once_however_it_is_left(leave: Any, caplog: pytest.LogCaptureFixture) -> None:  # FR-07
+def test_a_span_across_yield_ends_once_however_it_is_left(
+    leave: Any, caplog: pytest.LogCaptureFixture
+) -> None:  # FR-07
     tracer = Tracer()
 
     async def main() -> None:

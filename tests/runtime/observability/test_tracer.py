@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from tracehold import EVENT_TYPES, MemoryExporter, TraceExporter, Tracer
 from tracehold.observability.event_types import DOCUMENTED_EVENT_TYPES
 
@@ -217,7 +216,14 @@ def test_its_text_is_one_line_an_event() -> None:  # TRC-21
 def test_the_documented_event_types_are_all_enumerated() -> None:  # TRC-22, DEC-01
     assert len(DOCUMENTED_EVENT_TYPES) == 13
     assert DOCUMENTED_EVENT_TYPES < EVENT_TYPES
-    assert {"run_start", "run_end", "guardrail_trip", "approval_request", "approval_decision", "run_suspend"} <= EVENT_TYPES
+    assert {
+        "run_start",
+        "run_end",
+        "guardrail_trip",
+        "approval_request",
+        "approval_decision",
+        "run_suspend",
+    } <= EVENT_TYPES
 
 
 json_values = st.recursive(

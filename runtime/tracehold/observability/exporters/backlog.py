@@ -9,7 +9,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tracehold.observability.exporters.base import DeferredError
 
@@ -90,9 +90,7 @@ class Backlog(Generic[Item]):
         if len(self._items) >= self._max_items:
             self.dropped += 1
             if self.dropped == 1:
-                _log.warning(
-                    "%s is %d events behind; new ones are dropped and counted", self._name, self._max_items
-                )
+                _log.warning("%s is %d events behind; new ones are dropped and counted", self._name, self._max_items)
             return
         self._items.append(item)
         if self._thread is None or not self._thread.is_alive():
@@ -122,7 +120,7 @@ class Backlog(Generic[Item]):
         self._thread = None
 
 
-_all: weakref.WeakSet[Backlog[object]] = weakref.WeakSet()
+_all: weakref.WeakSet[Backlog[Any]] = weakref.WeakSet()
 
 
 def _reset_all_in_child() -> None:

@@ -49,7 +49,12 @@ class SqliteExporter(TraceExporter):
         run_id = event.get("run_id")
         created_at = datetime.now(UTC).isoformat(timespec="microseconds")
         self._backlog.put(
-            (str(event.get("type")), None if run_id is None else str(run_id), dumps(event).decode(), created_at)
+            (
+                str(event.get("type")),
+                None if run_id is None else str(run_id),
+                dumps(event).decode(),
+                created_at,
+            )
         )
 
     def force_flush(self, timeout_s: float = 5.0) -> bool:

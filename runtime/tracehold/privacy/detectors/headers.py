@@ -8,7 +8,7 @@ from typing import Final
 from tracehold.privacy.detector import Detector, Where
 from tracehold.privacy.detectors.values import is_placeholder
 
-_COLON: Final = r"\\{0,3}[\"']?[ \t]{0,4}[:=][ \t]{0,4}(?:\\{0,3}[\"'])?[ \t]?"
+_COLON: Final = r"\\{0,3}[\"']?[ \t]{0,4}[:=][ \t]{0,4}+(?:\\{0,3}[\"'])?+[ \t]?+"
 
 # Words that follow "Bearer" or "Basic" in sentences about them.
 _PROSE: Final = frozenset(
@@ -43,7 +43,7 @@ HEADERS: Final = (
     Detector(
         name="bearer",
         pattern=re.compile(r"(?i:bearer)(?:[ \t]{1,4}|%20|\+|\\{0,2}u0020)(?P<secret>[A-Za-z0-9._~+/=-]{4,}+)"),
-        hints=("bearer ", "bearer\t", "bearer%20", "bearer+", "bearer\\u0020"),
+        hints=("bearer",),
         check=_is_bearer,
         group="secret",
         where=Where.AT_HINT,

@@ -8,12 +8,17 @@ from typing import Final
 from tracehold.privacy.detector import Detector, Where
 
 _LOCAL_CHARS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.!#$%&*+_-~^"
+_AUTHORITY_MAX: Final = 256
+_AUTHORITY_END: Final = re.compile(r"[\s/\"'<>]")
 _SEPARATED_WORD: Final = r"[\w.+-]{1,64}+"
 
 
 def _is_mailbox(match: re.Match[str]) -> bool:
-    """Refuse the `git@host:path` of a source repository: a fixed account, no person."""
+    """Refuse the `git@host:path` of a source repository, and the user information of a URL, which is masked alone."""
     text, start = match.string, match.start()
+    scheme_end = text.rfind("://", max(0, start - _AUTHORITY_MAX), start)
+    if scheme_end >= 0 and _AUTHORITY_END.search(text, scheme_end + 3, start) is None:
+        return False
     return not (text[max(0, start - 3) : start] == "git" and text[match.end() : match.end() + 1] in {":", "/"})
 
 
@@ -34,27 +39,30 @@ PEOPLE: Final = (
             r"(?:[ ]?(?:[\[(](?:dot|DOT)[\])]|\.)[ ]?[\w-]{2,63}){1,5}"
         ),
         hints=("[at]", "(at)"),
+        requires=("[", "("),
     ),
     Detector(
         name="home",
         pattern=re.compile(r"(?:/mnt/[a-z]|(?<![\w.-]))/(?:home|Users)/(?!Shared\b|\*)([^/\s\\\"'`<>:;,|()\[\]{}?#*]{1,64})"),
         hints=("/home/", "/users/"),
+        requires=("/",),
         group=1,
     ),
     Detector(
         name="home",
         pattern=re.compile(r"[A-Za-z]:\\{1,4}Users\\{1,4}(?!Public\b|\*)([^/\s\\\"'`<>:;,|()\[\]{}?#*]{1,64})"),
         hints=(":\\users\\", ":\\\\users\\\\", ":\\\\\\\\users"),
+        requires=("\\",),
         group=1,
     ),
     Detector(
         name="phone",
         pattern=re.compile(
-            r"\((?<!\w\()[2-9]\d{2}\)[ .-]?[2-9]\d{2}[ .-]\d{4}(?![\w-])"
-            r"|[2-9](?<![\w.+-][2-9])\d{2}([ .-])[2-9]\d{2}\1\d{4}(?![\w-])"
-            r"|1(?<![\w.+-]1)([ .-])[2-9]\d{2}\2[2-9]\d{2}\2\d{4}(?![\w-])",
+            # The class comes first and the look-behind second, so that the engine skips to the next such character itself.
+            r"[(1-9](?<![\w+.-][(1-9])(?:(?<=\()[2-9]\d\d\)[ .-]?|(?<=[2-9])\d\d[ .-]|(?<=1)[ .-]\(?[2-9]\d\d\)?[ .-])"
+            r"[2-9]\d\d[ .-]\d{4}(?![\w-])",
         ),
-        where=Where.IN_DIGITS,
+        shapes=("000-0000", "000 0000", "000.0000"),
     ),
     Detector(
         name="phone",
@@ -68,6 +76,7 @@ PEOPLE: Final = (
         name="passport",
         pattern=re.compile(r"(?i)passport(?:[ _]?(?:no|num|number|nr|id)\b\.?)?[\"'\s:=#]{0,6}(?:is\s)?([A-Z]{0,2}\d{6,9})\b"),
         hints=("passport",),
+        shapes=("0000",),
         where=Where.AT_HINT,
         group=1,
     ),
@@ -77,6 +86,7 @@ PEOPLE: Final = (
             r"(?i)(?:account|acct|routing)[ _.]?(?:no|num|number|nr)?\b[.\"']{0,2}[\s:=#]{0,4}(?:is\s)?(\d[\d -]{4,20}\d)\b"
         ),
         hints=("account", "acct", "routing"),
+        shapes=("0000",),
         where=Where.AT_HINT,
         check=lambda match: "n" in match[0][7:12].lower() or "routing" in match[0].lower(),
         group=1,
@@ -85,6 +95,7 @@ PEOPLE: Final = (
         name="bank_account",
         pattern=re.compile(r"(?i)sort[ _-]?code[\s:=\"']{0,5}(\d{2}[ -]?\d{2}[ -]?\d{2})\b"),
         hints=("sort code", "sort_code", "sortcode", "sort-code"),
+        shapes=("0000",),
         where=Where.AT_HINT,
         group=1,
     ),

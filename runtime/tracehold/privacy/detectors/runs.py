@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from typing import Final
 
@@ -79,15 +77,13 @@ RUNS: Final = (
         pattern=_B64_BODY,
         check=_is_base64_secret,
         where=Where.AT_RUN,
-        shape=True,
+        by_look=True,
     ),
     Detector(
         name="long_run",
         pattern=re.compile(rf"[A-Za-z0-9_-]{{{_LONG},}}+={{0,2}}"),
         check=_is_credential_run,
         where=Where.AT_RUN,
-        shape=True,
+        by_look=True,
     ),
 )
-
-__all__ = ["RUNS", "base64", "binascii"]

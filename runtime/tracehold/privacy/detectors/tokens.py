@@ -19,7 +19,7 @@ _PREFIXED: Final = (
     rf"xapp-{_T}{{10,255}}+",
     rf"AIza{_T}{{30,60}}+",
     rf"GOCSPX-{_T}{{20,60}}+",
-    rf"ya29\.{_T}{{20,2048}}+",
+    rf"(?<=ya29\.){_T}{{20,2048}}+",
     r"do[opr]_v1_[a-f0-9]{64}",
     r"dapi[a-f0-9]{32}(?:-\d)?",
     r"(?:hf|api_org)_[A-Za-z0-9]{30,60}+",
@@ -35,13 +35,16 @@ _PREFIXED: Final = (
     r"rubygems_[a-f0-9]{48}",
     r"(?:sk|rk|pk|sess)_(?:live|test|prod)_[A-Za-z0-9]{10,128}+",
     r"whsec_[A-Za-z0-9+/=]{20,100}+",
-    rf"(?:lin_api|lin_oauth|secret|ntn|dckr_pat|dckr_oat|pul|shppa|shpat|shpss|shpca|figd|glsa|glc|fo1|flyv1|PMAK|EAAA?|sq0[a-z]{{3}}|pat[A-Za-z0-9]{{14}}|dp\.[a-z]{{2}}|sbp|sntrys|sntryu|phc|phx|NRAK|rdme|tk|ops|CCIPAT|bkua|cfut|v1\.0|key|re|live|rnd|vcp|vercel_blob_rw|sgp|dd[ap]|lsv2_(?:pt|sk)|pk-lf|sk-lf|e2b|fc|jina|brv|csk|tgp_v1|pcsk)[_-](?=[A-Za-z0-9_-]*[0-9])[A-Za-z0-9_-]{{20,255}}+",
+    rf"(?:lin_api|lin_oauth|secret|ntn|dckr_pat|dckr_oat|pul|shppa|shpat|shpss|shpca|figd|glsa|glc|fo1|flyv1|PMAK|EAAA?|sq0[a-z]{{3}}|sbp|sntrys|sntryu|phc|phx|NRAK|rdme|tk|ops|CCIPAT|bkua|cfut|key|re|live|rnd|vcp|vercel_blob_rw|sgp|dd[ap]|lsv2_(?:pt|sk)|pk-lf|sk-lf|e2b|fc|jina|brv|csk|tgp_v1|pcsk)[_-](?=[A-Za-z0-9_-]*[0-9])[A-Za-z0-9_-]{{20,255}}+",
     rf"ATATT3{_T}{{20,512}}+(?:=[A-F0-9]{{8}})?",
     rf"ATCTT3{_T}{{20,512}}+(?:=[A-F0-9]{{8}})?",
-    rf"hv[sbr]\.{_T}{{20,512}}+",
+    rf"(?<=hv[sbr]\.){_T}{{20,512}}+",
+    r"(?<=[\s\"'=:]s\.)[A-Za-z0-9]{24}(?![A-Za-z0-9_-])",  # Vault before 1.10
+    rf"(?<=SG\.){_T}{{16,32}}\.{_T}{{32,64}}",  # SendGrid
     r"AGE-SECRET-KEY-1[A-Z0-9]{50,70}",
     r"A3-[A-Z0-9]{6}-[A-Z0-9-]{20,50}",
     r"(?:AC|SK)[a-f0-9]{32}(?![A-Za-z0-9])",  # Twilio
+    r"pat[A-Za-z0-9]{14}\.[a-f0-9]{64}",  # Airtable
     r"key-[a-f0-9]{32}",
     rf"[MNO][A-Za-z0-9_-]{{23,27}}\.{_T}{{6,7}}\.{_T}{{27,60}}+",  # Discord bot
 )
@@ -64,30 +67,21 @@ TOKENS: Final = (
     ),
     Detector(
         name="secret",
-        pattern=re.compile(rf"SG\.{_T}{{16,32}}\.{_T}{{32,64}}"),  # SendGrid
-        hints=("sg.",),
-        where=Where.AT_HINT,
-    ),
-    Detector(
-        name="secret",
-        pattern=re.compile(r"(?:hvs|hvb|hvr|s|ya29)\.[A-Za-z0-9_-]{20,512}+"),
-        hints=("hvs.", "hvb.", "hvr.", "ya29."),
-        where=Where.AT_HINT,
-    ),
-    Detector(
-        name="secret",
         pattern=re.compile(r"(?<![A-Za-z0-9_.~-])[A-Za-z0-9_.~-]{3}\d[Qq]~[A-Za-z0-9_.~-]{31,40}+"),  # Microsoft Entra
         hints=("q~",),
+        requires=("~",),
     ),
     Detector(
         name="secret",
         pattern=re.compile(rf"\d(?<![A-Za-z0-9_]\d)\d{{7,10}}:{_T}{{33,36}}(?![A-Za-z0-9_-])"),  # Telegram bot
         hints=(":aa",),
+        requires=(":",),
     ),
     Detector(
         name="secret",
         pattern=re.compile(r"(?i)hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/([A-Za-z0-9+/_-]{20,200}+)"),
         hints=("hooks.slack",),
+        requires=("/",),
         where=Where.AT_HINT,
         group=1,
     ),
@@ -95,6 +89,7 @@ TOKENS: Final = (
         name="secret",
         pattern=re.compile(rf"/api/webhooks/(\d{{10,25}}/{_T}{{20,200}}+)"),  # Discord
         hints=("/api/webhooks/",),
+        requires=("/",),
         where=Where.AT_HINT,
         group=1,
     ),

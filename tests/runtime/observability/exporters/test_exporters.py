@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tracehold import ExporterError, JsonlExporter, MemoryExporter, SqliteExporter, TraceExporter, Tracer
 from tracehold.observability.exporters import backlog
 from tracehold.observability.exporters.base import DeferredError
@@ -67,7 +66,9 @@ def test_events_keep_their_order(made: Any) -> None:  # DEC-11
 def test_concurrent_exports_lose_and_mix_nothing(made: Any) -> None:  # EXP-05
     exporter, read = made
     threads = [
-        threading.Thread(target=lambda k=k: [exporter.export({"type": "x", "id": f"{k}-{n}", "pad": "p" * 500}) for n in range(50)])
+        threading.Thread(
+            target=lambda k=k: [exporter.export({"type": "x", "id": f"{k}-{n}", "pad": "p" * 500}) for n in range(50)]
+        )
         for k in range(4)
     ]
     for thread in threads:
@@ -115,7 +116,13 @@ def test_jsonl_writes_what_json_does_not_know_as_text(tmp_path: Path) -> None:  
     exporter.export({"type": "x", "path": Path("/a"), "nan": float("nan"), "half": "\ud83e", "big": 2**80, "set": {1}})
     exporter.close()
     event = json.loads((tmp_path / "t.jsonl").read_text())
-    assert (event["path"], event["nan"], event["half"], event["big"], event["set"]) == ("/a", None, "?", 2**80, [1])
+    assert (event["path"], event["nan"], event["half"], event["big"], event["set"]) == (
+        "/a",
+        None,
+        "?",
+        2**80,
+        [1],
+    )
 
 
 def test_trace_files_are_their_owners_alone(tmp_path: Path) -> None:
@@ -142,7 +149,10 @@ def test_sqlite_has_type_and_run_id_in_columns_of_their_own(tmp_path: Path) -> N
     exporter.export({"type": "other"})
     exporter.close()
     connection = sqlite3.connect(tmp_path / "t.db")
-    assert connection.execute("SELECT type, run_id FROM traces").fetchall() == [("llm_call", "r1"), ("other", None)]
+    assert connection.execute("SELECT type, run_id FROM traces").fetchall() == [
+        ("llm_call", "r1"),
+        ("other", None),
+    ]
     created_at = connection.execute("SELECT created_at FROM traces").fetchone()[0]
     assert created_at.endswith("+00:00")
     indexed = connection.execute("SELECT sql FROM sqlite_master WHERE type = 'index'").fetchall()
@@ -160,7 +170,10 @@ def test_an_older_sqlite_table_gets_the_run_id_column(tmp_path: Path) -> None:  
     exporter.export({"type": "new", "run_id": "r1"})
     exporter.close()
     connection = sqlite3.connect(tmp_path / "t.db")
-    assert connection.execute("SELECT type, run_id FROM traces ORDER BY rowid").fetchall() == [("old", None), ("new", "r1")]
+    assert connection.execute("SELECT type, run_id FROM traces ORDER BY rowid").fetchall() == [
+        ("old", None),
+        ("new", "r1"),
+    ]
     connection.close()
 
 
@@ -232,7 +245,9 @@ def test_a_full_backlog_drops_the_newest_and_counts_them() -> None:  # DEC-11
     assert queue.dropped == 3
 
 
-def test_a_disk_that_fills_up_in_the_middle_of_a_line_breaks_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_fills_up_in_the_middle_of_a_line_breaks_no_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "t.jsonl"
     exporter = JsonlExporter(path)
     real = os.write
@@ -271,5 +286,9 @@ def test_a_forked_child_writes_to_the_same_sqlite_file(tmp_path: Path) -> None:
     exporter.export({"type": "parent again"})
     exporter.close()
     connection = sqlite3.connect(tmp_path / "t.db")
-    assert {row[0] for row in connection.execute("SELECT type FROM traces")} == {"parent", "child", "parent again"}
+    assert {row[0] for row in connection.execute("SELECT type FROM traces")} == {
+        "parent",
+        "child",
+        "parent again",
+    }
     connection.close()

@@ -5,8 +5,9 @@
 408, 429, 5xx          try again, no sooner than `Retry-After` asks
 400, 413, 422          refused as it stands: halve it, so that one bad event does not take its neighbours down
 415                    a middle box or an older collector does not read gzip: send it plain
-everything else        a fault of the set-up (key, URL, another server on the port): keep, say so once, try slowly
-=====================  ==================================================================================
+everything else        a fault of the set-up (key, URL, another server on the port): keep, say so once, try
+slowly ===================== 
+==================================================================================
 """
 
 from __future__ import annotations

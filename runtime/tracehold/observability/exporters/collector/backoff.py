@@ -46,8 +46,8 @@ def parse_retry_after(value: str | None, *, date: str | None, now: datetime) -> 
 
     Args:
         value: the header (RFC 9110 section 10.2.3): whole seconds, or an HTTP date.
-        date: the answer's `Date` header. An HTTP date is counted from it when it is there, so that a wrong clock
-            on either side does not matter; it is cut to seconds, so the wait is never too short.
+        date: the answer's `Date` header. An HTTP date is counted from it when it is there, so that a wrong
+            clock on either side does not matter; it is cut to seconds, so the wait is never too short.
         now: the local time, aware; used when `date` is missing or cannot be read.
     """
     if value is None:

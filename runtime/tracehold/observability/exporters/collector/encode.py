@@ -1,8 +1,9 @@
 """One event, one line of NDJSON.
 
-Encoding happens on the caller's thread. The same dict goes to every exporter, and a `MemoryExporter` hands it to
-the user, who may change it; bytes cannot change. They also give the queue an honest size, and an event that cannot be
-encoded fails where `strict=True` can raise it (DEC-11). Measured: about 1 microsecond for a 600-byte event.
+Encoding happens on the caller's thread. The same dict goes to every exporter, and a `MemoryExporter` hands it
+to the user, who may change it; bytes cannot change. They also give the queue an honest size, and an event
+that cannot be encoded fails where `strict=True` can raise it (DEC-11). Measured: about 1 microsecond for a
+600-byte event.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ def encode_event(event: Mapping[str, Any]) -> bytes:
     An event without an `event_id` is given one, so that a resend is recognised by the collector.
 
     Args:
-        event: a cleaned event. Sets become lists, NaN and infinities become null, and what JSON does not know becomes
-            text, as in the JSONL exporter (EXP-05).
+        event: a cleaned event. Sets become lists, NaN and infinities become null, and what JSON does not know
+            becomes text, as in the JSONL exporter (EXP-05).
 
     Raises:
         TypeError: a value's own text cannot be had. The message holds no value.

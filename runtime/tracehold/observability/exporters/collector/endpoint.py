@@ -59,14 +59,19 @@ class Endpoint:
     def spool_name(self) -> str:
         """Return the name of the folder that only this address with this key may send from.
 
-        The key goes in as a digest of a digest: the name says nothing about it, and another tenant's key never
+        The key goes in as a digest of a digest: the name says nothing about it, and another tenant's key
+            never
         finds these events.
         """
         key = hashlib.sha256((self.api_key or "").encode()).digest()
         return hashlib.sha256(self.url.encode() + b"\0" + key).hexdigest()[:32]
 
     def proxy(self) -> Proxy | None:
-        """Return the proxy the environment names for this address; never one for loopback."""
+        """Return the proxy the environment names for this address; never one for loopback.
+
+        Raises:
+            ConfigurationError: it names one that cannot be used.
+        """
         if self.is_loopback or urllib.request.proxy_bypass(self.host):
             return None
         named = urllib.request.getproxies().get(self.scheme)
@@ -92,8 +97,8 @@ def resolve_endpoint(url: str | None, api_key: str | None) -> Endpoint:
     """Return the endpoint from the arguments, else `TRACEHOLD_URL` and `TRACEHOLD_API_KEY`, else the default.
 
     Raises:
-        ConfigurationError: the URL is not plain http or https, carries user info, a query or a fragment, or the key
-            cannot stand in a header. The message never repeats a value that may hold a secret.
+        ConfigurationError: the URL is not plain http or https, carries user info, a query or a fragment, or
+            the key cannot stand in a header. The message never repeats a value that may hold a secret.
     """
     url = url or os.environ.get("TRACEHOLD_URL") or DEFAULT_URL
     key = api_key or os.environ.get("TRACEHOLD_API_KEY") or None

@@ -29,16 +29,20 @@ _SAVE_MAX_S = 1.0
 
 
 class CollectorExporter(TraceExporter):
-    """Sends events in the background: batched, retried, and kept on disk while the collector is away (DEC-11).
+    """Sends events in the background: batched, retried, and kept on disk while the collector is away
+    (DEC-11).
 
-    `export` only encodes and queues; a thread does the rest. It starts with the first event, and again in a forked
-    child, which sends its own events and none of its parent's. An event leaves this process only when the collector
-    has taken it; what cannot be sent when the process ends waits in the spool for the next process with the same
-    URL and key. Every event carries an id, so that a second sending is recognised.
+    `export` only encodes and queues; a thread does the rest. It starts with the first event, and again in a
+    forked child, which sends its own events and none of its parent's. An event leaves this process only when the collector
+    has taken it; what cannot be sent when the process ends waits in the spool for the next process with the
+    same URL and key. Every event carries an id, so that a second sending is recognised.
 
-    Lost are: events over `max_queue` or `max_queue_bytes` while the disk takes none either, events the collector
-    refuses, events over `spool_max_bytes` at exit (all counted in `dropped` and logged once), and at `os._exit` or
-    SIGKILL what was not yet sent: under normal operation `schedule_delay_s`, while the collector is away 5 seconds.
+    Lost are: events over `max_queue` or `max_queue_bytes` while the disk takes none either, events the
+        collector
+    refuses, events over `spool_max_bytes` at exit (all counted in `dropped` and logged once), and at
+    `os._exit` or
+    SIGKILL what was not yet sent: under normal operation `schedule_delay_s`, while the collector is away 5
+        seconds.
 
     The spool holds events as they are sent, content included, readable by the user of the process only.
     """
@@ -66,7 +70,8 @@ class CollectorExporter(TraceExporter):
         """Check the settings; connect to nothing and write nothing yet.
 
         Args:
-            url: the collector, `http(s)://host[:port][/prefix]`; else `TRACEHOLD_URL`, else `http://127.0.0.1:4318`.
+            url: the collector, `http(s)://host[:port][/prefix]`; else `TRACEHOLD_URL`, else
+                `http://127.0.0.1:4318`.
             api_key: sent as a bearer token, shown nowhere; else `TRACEHOLD_API_KEY`.
             max_queue: events in memory, at most. From half of it on they go to the spool.
             max_queue_bytes: the same in bytes of encoded events.
@@ -74,11 +79,13 @@ class CollectorExporter(TraceExporter):
             max_batch_bytes: bytes in a request before compression; a larger event goes alone.
             schedule_delay_s: seconds an event may wait for others to go with it.
             timeout_s: seconds of silence after which a request has failed.
-            shutdown_timeout_s: seconds within which `close`, exit and SIGTERM end, whatever the collector does.
-            spool_dir: the folder for unsent events; the default is the platform's folder for state. Below it every
-                URL and key has a folder of its own.
+            shutdown_timeout_s: seconds within which `close`, exit and SIGTERM end, whatever the collector
+                does.
+            spool_dir: the folder for unsent events; the default is the platform's folder for state. Below it
+                every URL and key has a folder of its own.
             spool_max_bytes: how much may wait on disk.
-            handle_sigterm: when SIGTERM is at its default and this is the main thread: send or save events first.
+            handle_sigterm: when SIGTERM is at its default and this is the main thread: send or save events
+                first.
             compress: gzip requests over 1 KiB.
 
         Raises:
@@ -97,6 +104,7 @@ class CollectorExporter(TraceExporter):
         self.shutdown_timeout_s = shutdown_timeout_s
         self._spare_s = min(_SAVE_MAX_S, shutdown_timeout_s * _SAVE_SHARE)
         self._endpoint = resolve_endpoint(url, api_key)
+        self._proxy = self._endpoint.proxy()
         self._ports = _ports or Ports()
         self._limits = Limits(max_queue, max_queue_bytes, max_batch, max_batch_bytes, schedule_delay_s)
         self._timeout_s = timeout_s
@@ -145,8 +153,8 @@ class CollectorExporter(TraceExporter):
         """Wait until the collector has all events exported before this call, and all that waited on disk.
 
         Args:
-            timeout_s: seconds to wait at most. A pause between attempts is cut short, one the collector asked for is not;
-                if the next attempt cannot be made in time the answer comes at once.
+            timeout_s: seconds to wait at most. A pause between attempts is cut short, one the collector asked
+                for is not; if the next attempt cannot be made in time the answer comes at once.
 
         Returns:
             Whether the collector has them all. If not they stay queued.
@@ -173,9 +181,9 @@ class CollectorExporter(TraceExporter):
         """Return counters of this process.
 
         Returns:
-            `queued` events in memory; `sent`, `duplicates`, `rejected` by the collector's answers; `spooled` events
-            ever written to disk; `dropped` as the attribute; `retries` failed requests; `restarts` of the thread;
-            `last_error` a class name or status, `None` without one.
+            `queued` events in memory; `sent`, `duplicates`, `rejected` by the collector's answers; `spooled`
+            events ever written to disk; `dropped` as the attribute; `retries` failed requests; `restarts` of
+            the thread; `last_error` a class name or status, `None` without one.
         """
         counts = self._counts
         return {
@@ -238,12 +246,12 @@ class CollectorExporter(TraceExporter):
         return Close(self._ports.monotonic() + deadline - time.monotonic() - self._spare_s)
 
     def _start(self, worker: Worker) -> None:
-        lifecycle.watch_multiprocessing()
+        lifecycle.hold(self)
         worker.start()
 
     def _fresh(self) -> tuple[Counts, Worker]:
         """Return what belongs to one process only."""
-        counts, transport = Counts(), Transport(self._endpoint)
+        counts, transport = Counts(), Transport(self._endpoint, self._proxy)
         sender = Sender(
             transport,
             counts,

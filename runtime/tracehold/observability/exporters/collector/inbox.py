@@ -1,9 +1,10 @@
 """The queue between callers and the worker: bounded in events and bytes, and without a lock.
 
-A signal handler, a garbage-collected `__del__` or a fork can come at any bytecode of a caller, so nothing here may
-hold a lock then. `SimpleQueue` is re-entrant by contract. The counters are plain integers: a caller only adds to
-`_in`, the worker only to `_out`, and CPython switches threads at calls and jumps, never inside `+=` on an attribute.
-Should an addition be lost all the same, the counters are set right whenever the inbox runs empty.
+A signal handler, a garbage-collected `__del__` or a fork can come at any bytecode of a caller, so nothing
+here may hold a lock then. `SimpleQueue` is re-entrant by contract. The counters are plain integers: a caller
+only adds to `_in`, the worker only to `_out`, and CPython switches threads at calls and jumps, never inside
+`+=` on an attribute. Should an addition be lost all the same, the counters are set right whenever the inbox
+runs empty.
 """
 
 from __future__ import annotations
@@ -97,8 +98,8 @@ class Inbox(Generic[Request]):
         self._in_events += 1
         self._in_bytes += size
         self._queue.put(line)
-        # Only a sleeping worker is woken, and only when it asked for it: a wake-up per event would cost the caller
-        # more than all the rest.
+        # Only a sleeping worker is woken, and only when it asked for it: a wake-up per event would cost the
+        # caller more than all the rest.
         if self._wake_events != NEVER and (
             self._queue.qsize() >= self._wake_events or self._in_bytes - self._taken_bytes >= self._wake_bytes
         ):

@@ -1,6 +1,8 @@
-"""How a process ends or splits, for all exporters in it: exit, SIGTERM, fork, the end of a multiprocessing child.
+"""How a process ends or splits, for all exporters in it: exit, SIGTERM, fork, the end of a multiprocessing
+child.
 
-Nothing here takes a lock: the SIGTERM handler runs between two bytecodes of the main thread, wherever that is.
+Nothing here takes a lock: the SIGTERM handler runs between two bytecodes of the main thread, wherever that
+is.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ class Exiting(Protocol):
 
 
 _living: weakref.WeakSet[Exiting] = weakref.WeakSet()
+_working: set[Exiting] = set()
 _atexit_registered = False
 _finalizer_pid: int | None = None
 
@@ -50,8 +53,9 @@ def watch(exporter: Exiting, *, handle_sigterm: bool) -> None:
     """Close `exporter` when the process ends, and tell it about forks.
 
     Args:
-        exporter: held weakly; its running thread keeps it alive while events wait.
-        handle_sigterm: also close on SIGTERM, where nobody else handles it. Possible from the main thread only.
+        exporter: held weakly until it has work to do; see `hold`.
+        handle_sigterm: also close on SIGTERM, where nobody else handles it. Possible from the main thread
+            only.
     """
     global _atexit_registered  # noqa: PLW0603 - once per process
     _living.add(exporter)
@@ -69,12 +73,20 @@ def watch(exporter: Exiting, *, handle_sigterm: bool) -> None:
 def forget(exporter: Exiting) -> None:
     """`exporter` is closed; the process owes it nothing more."""
     _living.discard(exporter)
+    _working.discard(exporter)
 
 
-def watch_multiprocessing() -> None:
-    """In a multiprocessing child, have its finalizers close the exporters: such a child skips `atexit` (FR-01).
+def hold(exporter: Exiting) -> None:
+    """Keep an exporter that has work alive until it is closed: a tracer may be collected before its events are sent."""
+    _working.add(exporter)
+    _watch_multiprocessing()
 
-    To be called when work begins, not after the fork: the child clears all finalizers before its own code runs.
+
+def _watch_multiprocessing() -> None:
+    """In a multiprocessing child, have its finalizers close the exporters: such a child skips `atexit`
+    (FR-01).
+
+    Done when work begins, not after the fork: the child clears all finalizers before its own code runs.
     """
     global _finalizer_pid  # noqa: PLW0603 - once per process
     process, util = sys.modules.get("multiprocessing.process"), sys.modules.get("multiprocessing.util")
@@ -108,7 +120,8 @@ def close_all(exporters: Iterable[Exiting]) -> None:
 
 
 def _at_exit() -> None:
-    # Ctrl-C here means "end now": events are on disk by then, and a traceback would only hide the program's own end.
+    # Ctrl-C here means "end now": events are on disk by then, and a traceback would only hide the program's
+    # own end.
     with contextlib.suppress(KeyboardInterrupt):
         close_all(_living)
 
@@ -123,6 +136,7 @@ def _on_sigterm(signum: int, _frame: FrameType | None) -> None:
 
 
 def _after_fork_in_child() -> None:
+    _working.clear()
     for exporter in tuple(_living):
         exporter.after_fork_in_child()
 

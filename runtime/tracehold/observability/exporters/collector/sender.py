@@ -65,7 +65,8 @@ class Sender:
         self.retry_at = -math.inf
 
     def deliver(self, lines: Sequence[bytes], *, deadline: float = math.inf) -> int:
-        """Send `lines` and return how many of them, from the first on, are settled: taken, or refused for good.
+        """Send `lines` and return how many of them, from the first on, are settled: taken, or refused for
+        good.
 
         Args:
             lines: encoded events.

@@ -1,9 +1,9 @@
 """Events that could not be sent yet, on disk: a folder of small NDJSON files that several processes share.
 
-A file is written under a temporary name, synced and renamed, so a name that ends in `.ndjson` is complete. Whoever
-holds the lock (`flock`) on a file may send it, and removes it when the collector has taken it. The kernel drops the
-lock of a process that dies, so its files are simply taken over; the worst a crash can do is a second sending, which
-the collector recognises by the event ids.
+A file is written under a temporary name, synced and renamed, so a name that ends in `.ndjson` is complete.
+Whoever holds the lock (`flock`) on a file may send it, and removes it when the collector has taken it. The
+kernel drops the lock of a process that dies, so its files are simply taken over; the worst a crash can do is
+a second sending, which the collector recognises by the event ids.
 
 What a crash leaves behind, and what the next reader does:
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import encodings.idna  # noqa: F401 - see below
 import http.client
 import os
 import socket
@@ -10,11 +11,15 @@ import ssl
 from dataclasses import dataclass
 
 from tracehold.core.version import __version__
-from tracehold.observability.exporters.collector.endpoint import EVENTS_PATH, Endpoint
+from tracehold.observability.exporters.collector.endpoint import EVENTS_PATH, Endpoint, Proxy
+
+# The socket module looks this codec up by the first connection. A process that forks in the middle of such an
+# import leaves its child with half a module, and the child then cannot connect at all.
 
 _MAX_ANSWER_BYTES = 4 * 1024 * 1024
 
-# What a connection looks like that the server closed while it stood idle: the next request gets no first byte.
+# What a connection looks like that the server closed while it stood idle: the next request gets no first
+# byte.
 _STALE = (http.client.RemoteDisconnected, ConnectionResetError, ConnectionAbortedError, BrokenPipeError)
 
 
@@ -44,25 +49,23 @@ class Answer:
 class Transport:
     """Posts bodies of NDJSON. Used by one thread; only `abort` may be called from another."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        """Connect to nothing yet.
-
-        Raises:
-            ConfigurationError: the environment names a proxy that cannot be used.
-        """
+    def __init__(self, endpoint: Endpoint, proxy: Proxy | None = None) -> None:
+        """Connect to nothing yet."""
         self._endpoint = endpoint
-        self._proxy = endpoint.proxy()
+        self._proxy = proxy
         self._connection: http.client.HTTPConnection | None = None
         self._aborted = False
         forwarded = self._proxy is not None and endpoint.scheme == "http"
-        # A forward proxy is asked for the whole URL (RFC 9112 section 3.2.2); a tunnel carries the usual request.
+        # A forward proxy is asked for the whole URL (RFC 9112 section 3.2.2); a tunnel carries the usual
+        # request.
         self._target = endpoint.url + EVENTS_PATH if forwarded else endpoint.path
         self._forward_credential = self._proxy.authorization if self._proxy and forwarded else None
 
     def post(self, body: bytes, *, gzipped: bool, timeout_s: float) -> Answer:
         """Send one request and return its answer, whatever its status.
 
-        A connection the server closed while idle is replaced and the request repeated once; event ids make that safe.
+        A connection the server closed while idle is replaced and the request repeated once; event ids make
+        that safe.
 
         Raises:
             SendError: no answer within `timeout_s` seconds of silence, or no connection.
@@ -130,8 +133,8 @@ class Transport:
     def forget(self) -> None:
         """In a forked child: close our copy of the parent's socket, and nothing else.
 
-        The parent's thread may have been inside a read when it was copied; the reader's lock is then held for ever,
-        and closing the connection in the usual way would wait for it.
+        The parent's thread may have been inside a read when it was copied; the reader's lock is then held for
+        ever, and closing the connection in the usual way would wait for it.
         """
         connection, self._connection = self._connection, None
         sock = connection.sock if connection is not None else None

@@ -4,8 +4,8 @@ Rules, in the order they are applied on each round:
 
 1. Memory more than half full, or the collector away for `SAFE_AFTER_S`: pending events go to the spool.
 2. The spool goes first, oldest file first; it is what waited longest.
-3. A batch leaves when it is full, when its oldest event has waited `schedule_delay_s`, or when somebody flushes.
-4. An event leaves memory only when it is taken, refused for good, or safe on disk. So a thread that closes the
+3. A batch leaves when it is full, when its oldest event has waited `schedule_delay_s`, or when somebody
+flushes. 4. An event leaves memory only when it is taken, refused for good, or safe on disk. So a thread that closes the
    exporter can save all pending events while this one hangs in the network; the worst is a second sending.
 """
 
@@ -144,8 +144,8 @@ class Worker:
         try:
             while not self.finished and not self._abandoned:
                 self._round()
-        except BaseException as error:  # noqa: BLE001 - nothing may end this thread unseen; the next export starts another
-            self._counts.restarts += 1
+        except BaseException as error:  # noqa: BLE001 - nothing may end this thread unseen; the next export
+            starts another self._counts.restarts += 1
             self._counts.last_error = type(error).__name__
             self._counts.warn_once(
                 "The thread that sends events ended by %s; no event is lost and the next one starts it again. "
@@ -259,6 +259,7 @@ class Worker:
         self._scanned_at = self._ports.monotonic()
         try:
             self._backlog = deque(self._spool.names())
+            self._failures = {name: self._failures[name] for name in self._backlog if name in self._failures}
         except OSError as error:
             self._spool_failed(error)
 
@@ -354,8 +355,8 @@ class Worker:
     def finish(self, send_until: float) -> None:
         """Send what is pending until `send_until`, keep the rest on disk, and end for good.
 
-        A pause the collector asked for is kept to: its events go to the spool at once (FR-05). Runs on the worker
-        thread, or on the closing one when no worker can be started any more.
+        A pause the collector asked for is kept to: its events go to the spool at once (FR-05). Runs on the
+        worker thread, or on the closing one when no worker can be started any more.
         """
         self._sender.hurry = False
         self.inbox.take()

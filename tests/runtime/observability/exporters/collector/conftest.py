@@ -55,6 +55,7 @@ class Play:
     store: bool = False
     hang: bool = False
     cut: bool = False
+    close: bool = False
 
 
 class ScriptedCollector:
@@ -122,7 +123,8 @@ class ScriptedCollector:
 
         self._server = Server(("127.0.0.1", self.port), Handler)
         self.port = self._server.server_port
-        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01},
+        daemon=True).start()
 
     def stop(self) -> None:
         """Stop listening and cut what is open, as a killed server would."""
@@ -172,6 +174,8 @@ class ScriptedCollector:
             handler.send_header(name, value)
         handler.end_headers()
         handler.wfile.write(answer)
+        if play.close:  # as a server does that is tired of an idle connection: without a word in the headers
+            handler.close_connection = True
 
     def _store(self, events: list[dict[str, Any]]) -> dict[str, Any]:
         rejected, duplicates, accepted = [], 0, 0

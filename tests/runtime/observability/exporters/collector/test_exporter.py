@@ -52,14 +52,22 @@ def test_events_leave_without_a_flush(make_exporter, collector, event):
     collector.wait_for_stored(1)
 
 
-def test_a_burst_of_20_000_events_arrives_whole(make_exporter, collector, event):  # DEC-11
+@pytest.mark.parametrize("trouble", ["none", "closed port", "no answer"])
+def test_a_burst_of_20_000_events_arrives_whole(make_exporter, collector, event, play, trouble):  # DEC-11
+    if trouble == "closed port":
+        collector.stop()
+    elif trouble == "no answer":
+        collector.play(play(hang=True))
     exporter = make_exporter()
     events = [event(number=number) for number in range(20_000)]
     for each in events:
         exporter.export(each)
+    assert exporter.dropped == 0
+    if trouble == "closed port":
+        collector.start()
+    collector.release()
     assert exporter.force_flush(60)
     assert {each["event_id"] for each in events} == set(collector.stored)
-    assert exporter.dropped == 0
     assert max(len(arrival.events) for arrival in collector.arrivals) <= 512
 
 
@@ -98,6 +106,37 @@ def test_one_connection_serves_many_requests(make_exporter, collector, event):
         assert exporter.force_flush(30)
     assert len(collector.arrivals) == 5
     assert collector.connections == 1
+
+
+def test_a_connection_closed_while_idle_is_replaced_without_a_failure(make_exporter, collector, event, play):
+    collector.play(play(store=True, close=True))
+    exporter = make_exporter()
+    for _ in range(2):
+        exporter.export(event())
+        assert exporter.force_flush(30)
+    assert collector.connections == 2
+    assert exporter.stats()["retries"] == 0
+
+
+def test_a_proxy_of_the_environment_is_asked_for_the_whole_url(make_exporter, collector, event, monkeypatch):
+    monkeypatch.setenv("http_proxy", collector.url)
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    exporter = make_exporter(url="http://collector.invalid:4318/prefix")
+    exporter.export(event())
+    assert exporter.force_flush(30)
+    assert collector.arrivals[0].path == "http://collector.invalid:4318/prefix/v1/events"
+    assert collector.arrivals[0].headers["Host"] == "collector.invalid:4318"
+
+
+def test_a_server_without_tls_gets_no_event_meant_for_tls(make_exporter, collector, event):
+    exporter = make_exporter(url=collector.url.replace("http:", "https:"))
+    exporter.export(event())
+    assert not exporter.force_flush(0.5)
+    exporter.close()
+    assert exporter.stats()["last_error"] == "SSLError"
+    assert exporter.stats()["spooled"] == 1
+    assert not collector.arrivals
 
 
 @pytest.mark.parametrize("compress", [True, False])
@@ -203,13 +242,14 @@ def test_a_restart_of_the_collector_loses_nothing(make_exporter, collector, even
     assert exporter.dropped == 0
 
 
-def test_memory_half_full_moves_to_disk_and_comes_back(make_exporter, collector, event):
+def test_memory_half_full_moves_to_disk_and_comes_back(make_exporter, collector, event, eventually):
     collector.stop()
     exporter = make_exporter(max_queue=1_000, max_batch=50)
     for start in range(0, 3_000, 300):
         for _ in range(300):
             exporter.export(event(number=start))
-        exporter.force_flush(0.05)
+        exporter.force_flush(0.0)
+        eventually(lambda: exporter.stats()["queued"] <= 500)
     assert exporter.dropped == 0
     assert exporter.stats()["spooled"] >= 2_000
     assert exporter.stats()["queued"] <= 1_000

@@ -150,8 +150,9 @@ def fire():
     while not stop.is_set():
         exporter.export(event(name="parent"))
         count[0] += 1
+        time.sleep(0.0002)
 
-thread = threading.Thread(target=fire)
+thread = threading.Thread(target=fire, daemon=True)
 thread.start()
 for _ in range(20):
     pid = os.fork()
@@ -261,8 +262,8 @@ while True:
 """
 
 
-@pytest.mark.parametrize("body", ["time.sleep(0.01)", "exporter.export(event(name='busy'))", "exporter.force_flush(0.01)"])
-def test_sigterm_hands_over_what_waits_and_the_exit_status_tells(program, collector, body):
+@pytest.mark.parametrize("body", ["time.sleep(0.01)", "exporter.export(event(name='busy'))",
+"exporter.force_flush(0.01)"]) def test_sigterm_hands_over_what_waits_and_the_exit_status_tells(program, collector, body):
     running = program(BUSY.format(body=body))
     assert running.read_line() == "ready"
     running.process.send_signal(signal.SIGTERM)
@@ -336,18 +337,13 @@ say(signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)
 
 
 def test_several_exporters_share_one_closing_time(program, collector, play):  # FR-03
-    collector.play(*[play(hang=True)] * 20)
+    collector.play(*[play(hang=True)] * 40)
     source = """
-exporters = [make(shutdown_timeout_s=2.0, api_key=str(number)) for number in range(10)]
+exporters = [make(shutdown_timeout_s=5.0, api_key=str(number)) for number in range(20)]
 for exporter in exporters:
     exporter.export(event(name="unsent"))
-started = time.monotonic()
-import atexit
-from tracehold.observability.exporters.collector import lifecycle
-lifecycle.close_all(exporters)
-say(time.monotonic() - started < 10)
 """
-    assert program(source).end() == (0, "True\n", "")
+    assert program(source).end() == (0, "", "")  # one after the other they would outlast the patience of `end`
 
 
 def test_what_a_killed_process_had_spooled_is_sent_by_the_next_one(program, collector):
@@ -388,6 +384,19 @@ def test_a_process_killed_while_sending_from_the_spool_leaves_the_file_to_the_ne
     assert program("assert make().force_flush(30)").end() == (0, "", "")
     assert len(collector.stored) == 10
     assert collector.duplicates == 10
+
+
+def test_an_exporter_that_nobody_holds_any_more_still_hands_over(program, collector):
+    source = """
+import gc
+def run():
+    exporter = make(schedule_delay_s=3600.0)
+    exporter.export(event(name="sent"))
+run()
+gc.collect()
+"""
+    assert program(source).end() == (0, "", "")
+    assert names(collector) == ["sent"]
 
 
 def test_an_event_exported_while_the_interpreter_ends_is_kept(program, collector):

@@ -1,0 +1,137 @@
+"""Durable OTLP/HTTP ingest over loopback: the collector, and a floor that only parses, appends and syncs.
+
+Requests hold 100 spans of about 20 attributes, pre-serialised; ids are unique to each. Closed loop over keep-alive
+connections; the client shares the machine's cores. Every answered span is then counted in the store.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import duckdb
+import floor_server
+import spans
+from figures import percentile, table
+
+SPANS = 100
+HERE = Path(__file__).parent
+
+
+def run(seconds: float) -> None:
+    """Measure and print."""
+    rows = []
+    for name, start in (("collector", _start_collector), ("floor: parse, append, fsync", _start_floor)):
+        with tempfile.TemporaryDirectory() as folder:
+            port, process = start(Path(folder))
+            try:
+                for connections in (1, 4):
+                    rows.append(_phase(name, port, process.pid, Path(folder), connections, seconds))
+            finally:
+                process.send_signal(signal.SIGTERM)
+                process.wait()
+            if name == "collector":
+                _check(Path(folder), sum(row[-1] for row in rows))
+    columns = (
+        "durable OTLP/HTTP, 100 spans a request",
+        "senders",
+        "spans/s",
+        "p50 ms",
+        "p99 ms",
+        "server CPU us/span",
+        "bytes/span",
+        "spans",
+    )
+    table("Into the store", columns, rows)
+
+
+def _phase(name: str, port: int, pid: int, folder: Path, connections: int, seconds: float) -> tuple[object, ...]:
+    template = spans.template(SPANS)
+    latencies: list[float] = []
+    numbers = iter(range(connections * 10_000_000, 2**62))
+    lock = threading.Lock()
+    before_cpu, before_disk = _cpu_s(pid), _disk(folder)
+    deadline = time.perf_counter() + seconds
+
+    def send() -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", port)
+        while time.perf_counter() < deadline:
+            with lock:
+                number = next(numbers)
+            body = template.body(number)
+            started = time.perf_counter()
+            connection.request("POST", "/v1/traces", body, {"Content-Type": "application/x-protobuf"})
+            answer = connection.getresponse()
+            answer.read()
+            if answer.status == 200:
+                latencies.append((time.perf_counter() - started) * 1e3)
+            else:
+                time.sleep(0.05)
+
+    threads = [threading.Thread(target=send) for _ in range(connections)]
+    started = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    elapsed = time.perf_counter() - started
+    sent = len(latencies) * SPANS
+    return (
+        name, connections, f"{sent / elapsed:,.0f}", f"{percentile(latencies, 0.5):.1f}", f"{percentile(latencies, 0.99):.1f}",
+        f"{(_cpu_s(pid) - before_cpu) / sent * 1e6:.0f}", f"{(_disk(folder) - before_disk) / sent:,.0f}", sent,
+    )  # fmt: skip
+
+
+def _start_collector(folder: Path) -> tuple[int, subprocess.Popen[bytes]]:
+    port = floor_server.free_port()
+    command = [
+        str(Path(sys.executable).with_name("tracehold")),
+        "collect",
+        "--port",
+        str(port),
+        "--data-dir",
+        str(folder),
+    ]
+    return port, _start(command, port)
+
+
+def _start_floor(folder: Path) -> tuple[int, subprocess.Popen[bytes]]:
+    port = floor_server.free_port()
+    return port, _start([sys.executable, str(HERE / "floor_server.py"), str(port), str(folder / "journal")], port)
+
+
+def _start(command: list[str], port: int) -> subprocess.Popen[bytes]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TRACEHOLD_")}
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment)
+    for _ in range(600):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
+        try:
+            connection.request("GET", "/readyz")
+            if connection.getresponse().status == 200:
+                return process
+        except OSError:
+            time.sleep(0.05)
+    raise SystemExit(f"{command[0]} did not answer on port {port}")
+
+
+def _check(folder: Path, sent: int) -> None:
+    with duckdb.connect(str(folder / "tracehold.duckdb"), read_only=True) as store:
+        (stored,) = store.execute("SELECT count(DISTINCT event_id) FROM events").fetchone() or (0,)
+    if stored < sent:
+        raise SystemExit(f"{sent} spans were acknowledged, the store holds {stored}")
+
+
+def _cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _disk(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

@@ -1,0 +1,206 @@
+"""Every recorded trace gives the counts a right reader finds; `expected.json` says why where a note decides."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tracehold_collector.core.errors import BadBodyError
+from tracehold_collector.core.record import DENIALS, Record
+from tracehold_collector.decode import decode_otlp_traces, iter_file
+from tracehold_collector.normalise.context import NormaliseContext
+
+SHIPPED = Path(__file__).resolve().parents[2] / "data"
+EXPECTED: dict[str, dict[str, Any]] = json.loads((Path(__file__).resolve().parent.parent / "expected.json").read_text())
+
+
+def read(path: Path, context: NormaliseContext) -> tuple[list[Record], int]:
+    """The records of a file, each id once, the first wins; and how many items were rejected."""
+    found: dict[bytes, Record] = {}
+    rejected = 0
+    for piece in iter_file(path, context):
+        rejected += len(piece.batch.rejected)
+        for record in piece.batch.records:
+            found.setdefault(record.event_id, record)
+    return list(found.values()), rejected
+
+
+def counts(records: list[Record], rejected: int) -> dict[str, Any]:
+    ended = [record for record in records if record.status != "started"]
+    calls = [record for record in ended if record.kind == "llm"]
+    costs = [record.cost_usd for record in calls if record.cost_usd is not None]
+    return {
+        "stored": len(records),
+        "traces": len({record.trace_id for record in records}),
+        "llm_calls": len(calls),
+        "tool_calls": sum(record.kind == "tool" for record in ended),
+        "input_tokens": sum(record.input_tokens or 0 for record in calls),
+        "output_tokens": sum(record.output_tokens or 0 for record in calls),
+        "reasoning_tokens": sum(record.reasoning_tokens or 0 for record in calls),
+        "cost_usd": pytest.approx(sum(costs)) if costs else None,
+        "errors": sum(record.status == "error" for record in records),
+        "denials": sum(record.decision in DENIALS for record in records),
+        "rejected": rejected,
+    }
+
+
+def spent(records: list[Record]) -> list[int]:
+    """Input and output tokens: of every span that tells usage and has no descendant that does (FR-27)."""
+    parent = {record.span_id: record.parent_span_id for record in records}
+    telling = [record for record in records if record.input_tokens is not None or record.output_tokens is not None]
+    repeated = set()
+    for record in telling:
+        above = record.parent_span_id
+        while above is not None and above not in repeated:
+            repeated.add(above)
+            above = parent.get(above)
+    own = [record for record in telling if record.kind == "llm" or record.span_id not in repeated]
+    return [sum(record.input_tokens or 0 for record in own), sum(record.output_tokens or 0 for record in own)]
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_a_shipped_trace_gives_the_counts_a_right_reader_finds(name: str, context: NormaliseContext) -> None:
+    expected = {key: value for key, value in EXPECTED[name].items() if key not in {"why", "spent"}}
+    records, rejected = read(SHIPPED / name, context)
+    assert expected == counts(records, rejected)
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_usage_of_spans_around_a_model_call_is_not_added_on_top(name: str, context: NormaliseContext) -> None:
+    # FR-27
+    row = EXPECTED[name]
+    records, _ = read(SHIPPED / name, context)
+    assert row.get("spent", [row["input_tokens"], row["output_tokens"]]) == spent(records)
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_the_shipped_copy_is_the_recorded_file(name: str, traces: Path) -> None:
+    assert (traces / name).read_bytes() == (SHIPPED / name).read_bytes()
+
+
+def test_every_recorded_otlp_and_engine_file_has_an_expectation(traces: Path) -> None:
+    files = [*traces.rglob("*.otlp.json"), *traces.rglob("*.pb"), *(traces / "aaa-events-v0_2").glob("*.jsonl")]
+    names = {path.relative_to(traces).as_posix() for path in files}
+    assert names - {"opentelemetry-proto/logs.otlp.json"} == set(EXPECTED)
+
+
+@pytest.mark.parametrize(
+    "name", ["smolagents_live_spans.otlp", "../ai-gateway-openinference/all.otlp", "../jaeger-fixtures/otel_traces_01.otlp"]
+)
+def test_protobuf_and_json_of_one_request_give_equal_records(name: str, context: NormaliseContext) -> None:
+    folder = SHIPPED / "strands-evals"
+    as_json = decode_otlp_traces((folder / f"{name}.json").read_bytes(), encoding="json", context=context)
+    as_protobuf = decode_otlp_traces((folder / f"{name}.pb").read_bytes(), encoding="protobuf", context=context)
+    assert as_json == as_protobuf
+
+
+def test_a_logs_file_is_refused_by_name(context: NormaliseContext) -> None:
+    with pytest.raises(BadBodyError, match=r"logs\.otlp\.json: the body is an OTLP logs request"):
+        list(iter_file(SHIPPED / "opentelemetry-proto" / "logs.otlp.json", context))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "claude-code-transcripts/edge_cases.jsonl",
+        "claude-code-transcripts/ccusage-session-alpha.jsonl",
+        "interbolt-agentdojo/interbolt_events.jsonl",
+        "interbolt-agentdojo/call_records.jsonl",
+        "agent-governance-toolkit/trading_audit_trail.json",
+        "tau-bench-airline/gpt-4o-airline.trial0.subset.json",
+        "openai-agents-run-state/v1_0.json",
+        "inspect-ai-logs/log_tool_call_error.json",
+    ],
+)
+def test_another_programs_log_is_refused_and_not_misread(name: str, traces: Path, context: NormaliseContext) -> None:
+    with pytest.raises(BadBodyError, match="is in no format known here; read here"):
+        list(iter_file(traces / name, context))
+
+
+def test_ids_of_any_case_are_stored_in_lower_case(context: NormaliseContext) -> None:
+    records, _ = read(SHIPPED / "opentelemetry-proto" / "trace.otlp.json", context)
+    assert "5b8efff798038103d269b633813fc60c" == records[0].trace_id
+
+
+def test_missing_usage_is_unknown_and_not_zero(context: NormaliseContext) -> None:
+    records, _ = read(SHIPPED / "ai-gateway-openinference" / "all.otlp.json", context)
+    calls = [record for record in records if record.kind == "llm"]
+    assert 4 == sum(record.input_tokens is None and record.output_tokens is None for record in calls)
+    beeai, _ = read(SHIPPED / "langfuse-framework-traces" / "beeai-2025-08-01.otlp.json", context)
+    assert {None} == {record.output_tokens for record in beeai if record.kind == "llm"}
+
+
+def test_a_failed_request_keeps_the_type_of_its_exception(context: NormaliseContext) -> None:
+    records, _ = read(SHIPPED / "ai-gateway-openinference" / "all.otlp.json", context)
+    failed = {record.error_type for record in records if record.status == "error"}
+    assert {"openai.BadRequestError", "openai.NotFoundError"} == failed or {"BadRequestError", "NotFoundError"} == failed
+
+
+def test_a_tool_that_failed_without_an_error_status_is_one_failed_tool(context: NormaliseContext) -> None:
+    path = SHIPPED / "logfire-exported-spans" / "openai_agents.function_tool_exception.otlp.json"
+    records, _ = read(path, context)
+    failed = [(record.kind, record.name, record.error_type) for record in records if record.status == "error"]
+    assert [("tool", "tool", "RuntimeError")] == failed
+
+
+def test_tenant_claims_in_a_resource_change_nothing(context: NormaliseContext) -> None:
+    body = (SHIPPED / "langwatch" / "forge-attempt-attribution.zero-ids.otlp.json").read_text()
+    body = body.replace("0" * 32, "1" * 32).replace('"' + "0" * 16 + '"', '"' + "2" * 16 + '"')
+    batch = decode_otlp_traces(body.encode(), encoding="json", context=context)
+    assert ["acme"] == [record.tenant for record in batch.records]
+
+
+class TestEngineLog:
+    """What `aaa-events-v0_2` says beyond its counts."""
+
+    def read(self, name: str, context: NormaliseContext) -> list[Record]:
+        return read(SHIPPED / "aaa-events-v0_2" / f"{name}.jsonl", context)[0]
+
+    def test_an_approval_is_asked_for_granted_and_then_the_tool_runs(self, context: NormaliseContext) -> None:
+        records = self.read("approval", context)
+        approvals = [(r.decision, r.status, r.name) for r in records if r.kind == "approval"]
+        assert [("suspended", "suspended", "wire"), ("allowed", "ok", "wire")] == approvals
+        assert ["ok"] == [r.status for r in records if r.kind == "tool" and r.status != "started"]
+
+    def test_both_verdicts_that_block_are_denials_by_their_guard(self, context: NormaliseContext) -> None:
+        records = [r for r in self.read("guard", context) if r.decision == "tripped"]
+        assert 2 == len(records)
+        assert {("guardrail", "blocked")} == {(r.kind, r.status) for r in records}
+        assert 2 == len({r.run_id for r in records})
+
+    def test_a_runs_last_event_says_how_it_ended(self, context: NormaliseContext) -> None:
+        ends = {}
+        for name in ("tools", "guard", "cancel", "budget"):
+            for r in self.read(name, context):
+                if r.type == "aaa.run.completed":
+                    ends.setdefault(name, set()).add(r.status)
+        assert {"tools": {"ok"}, "guard": {"ok", "blocked"}, "cancel": {"cancelled"}, "budget": {"error"}} == ends
+
+    def test_a_completion_takes_its_start_from_the_half_that_opened_it(self, context: NormaliseContext) -> None:
+        records = self.read("tools", context)
+        ended = [r for r in records if r.kind in {"llm", "tool", "run"} and r.status != "started"]
+        opened = {(r.span_id, r.started_at) for r in records if r.status == "started"}
+        assert all(r.duration_ns is not None and r.duration_ns > 0 for r in ended)
+        assert all((r.span_id, r.started_at) in opened for r in ended)
+
+    def test_every_span_hangs_under_the_root_of_its_run(self, context: NormaliseContext) -> None:
+        for name in ("plan", "session"):
+            records = self.read(name, context)
+            roots = {r.run_id: r.span_id for r in records if r.type == "aaa.run.started"}
+            assert all(r.parent_span_id == roots[r.run_id] for r in records if r.kind != "run")
+
+    def test_zero_usage_is_recorded_and_an_unknown_cost_stays_unknown(self, context: NormaliseContext) -> None:
+        calls = [r for r in self.read("tools", context) if r.type == "aaa.llm.completed"]
+        assert {(0, 0, None)} == {(r.input_tokens, r.output_tokens, r.cost_usd) for r in calls}
+
+    def test_summaries_and_other_facts_are_no_model_calls(self, context: NormaliseContext) -> None:
+        kinds = Counter(r.kind for r in self.read("context", context) if r.status != "started")
+        assert {"llm": 20, "tool": 19, "context": 16, "run": 1} == dict(kinds)
+
+    def test_the_user_of_an_event_is_a_pseudonym(self, context: NormaliseContext) -> None:
+        users = {r.user_ref for r in self.read("memory", context) if r.kind == "memory"}
+        assert {context.pseudonyms.user("ann")} == users

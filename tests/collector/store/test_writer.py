@@ -1,0 +1,255 @@
+"""The writer's contract: refuse when full, acknowledge after the commit, keep every event once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.records import make_record
+from tracehold_collector.core.errors import QueueFullError, StoreError
+from tracehold_collector.core.record import Record
+from tracehold_collector.store.database import FILE_NAME, Database
+from tracehold_collector.store.reader import Access, Reader
+from tracehold_collector.store.writer import Receipt, Writer, WriterOptions
+
+Make = Callable[..., Record]
+
+
+@pytest.fixture
+def writer(database: Database) -> Any:
+    opened = Writer(database)
+    yield opened
+    opened.close()
+
+
+def count(database: Database, table: str = "events") -> int:
+    with database.cursor() as cursor:
+        row = cursor.execute(f"SELECT count(*) FROM {table}").fetchone()  # noqa: S608 - a name of ours
+    assert row is not None
+    return int(row[0])
+
+
+def test_a_receipt_says_what_is_new(writer: Writer, database: Database, record: Make) -> None:
+    assert writer.submit([record(1), record(2)]).result(10) == Receipt(accepted=2, duplicates=0)
+    assert count(database) == 2
+
+
+def test_a_resend_adds_nothing_and_succeeds(writer: Writer, database: Database, record: Make) -> None:  # FR-25
+    batch = [record(n) for n in range(100)]
+    writer.submit(batch).result(10)
+    assert writer.submit(batch).result(10) == Receipt(accepted=0, duplicates=100)
+    assert count(database) == 100
+
+
+def test_an_id_twice_in_one_submission_is_kept_once(writer: Writer, database: Database, record: Make) -> None:
+    assert writer.submit([record(1), record(1, name="other")]).result(10) == Receipt(accepted=1, duplicates=1)
+    with database.cursor() as cursor:
+        assert cursor.execute("SELECT name FROM events").fetchall() == [("chat m1",)]
+
+
+def test_a_resend_is_recognised_after_a_restart(tmp_path: Path, record: Make) -> None:  # FR-25
+    for expected in (Receipt(1, 0), Receipt(0, 1)):
+        database = Database(tmp_path / FILE_NAME)
+        writer = Writer(database)
+        assert writer.submit([record(1)]).result(10) == expected
+        writer.close()
+        database.close()
+
+
+def test_every_field_of_a_record_comes_back(writer: Writer, database: Database, record: Make) -> None:
+    given = record(
+        7,
+        trace_id="a" * 32,
+        seq=3,
+        agent="a",
+        user_ref="u_1",
+        session_id="s_1",
+        service="s",
+        provider="p",
+        cached_tokens=1,
+        cache_write_tokens=2,
+        reasoning_tokens=3,
+        price_source="recorded",
+        decision="denied",
+        decided_by="gate",
+        rule="r",
+        error_type="E",
+        attributes={"finish_reason": "stop"},
+        content={"input": "héllo \x00", "deep": [{"a": None}]},
+    )
+    writer.submit([given]).result(10)
+    found = Reader(database).event(given.event_id.hex(), Access())
+    assert found is not None
+    envelope, content = found
+    assert content == given.content
+    for field in ("tenant", "run_id", "trace_id", "span_id", "parent_span_id", "seq", "kind", "type", "name", "status",
+                  "started_at", "duration_ns", "agent", "user_ref", "session_id", "service", "model", "provider", "input_tokens",
+                  "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens", "cost_usd", "price_source",
+                  "decision", "decided_by", "rule", "error_type", "source"):  # fmt: skip
+        assert envelope[field] == getattr(given, field), field
+    assert envelope["event_id"].bytes == given.event_id
+    assert envelope["received_at"] > 0
+
+
+def test_content_of_several_runs_comes_back_to_its_own_event(writer: Writer, database: Database, record: Make) -> None:
+    batch = [record(n, run=f"run-{n % 7}") for n in range(200)]
+    writer.submit(batch).result(10)
+    found = Reader(database).contents([item.event_id.hex() for item in batch], Access())
+    assert [found[item.event_id.hex()] for item in batch] == [item.content for item in batch]
+    assert count(database, "contents") == 7
+
+
+def test_an_event_without_content_is_complete_in_itself(writer: Writer, database: Database, record: Make) -> None:
+    writer.submit([record(1, content=None)]).result(10)
+    found = Reader(database).event(record(1).event_id.hex(), Access())
+    assert found is not None
+    assert found[1] is None
+    assert count(database, "contents") == 0
+
+
+def test_another_tenants_event_and_content_are_not_seen(writer: Writer, database: Database, record: Make) -> None:
+    writer.submit([record(1, tenant="acme")]).result(10)
+    event_id = record(1).event_id.hex()
+    assert Reader(database).event(event_id, Access(tenants=("other",))) is None
+    assert Reader(database).contents([event_id], Access(tenants=("other",))) == {event_id: None}
+
+
+def test_a_full_queue_refuses_and_takes_nothing_in(database: Database, record: Make) -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def hold(_records: Any) -> None:
+        entered.set()
+        leave.wait(10)
+
+    writer = Writer(database, WriterOptions(max_queued=10), on_commit=hold)
+    first = writer.submit([record(1)])
+    assert entered.wait(10)
+    waiting = writer.submit([record(n) for n in range(2, 12)])
+    with pytest.raises(QueueFullError, match="write queue is full") as caught:
+        writer.submit([record(99)])
+    assert caught.value.retry_after_s >= 1
+    leave.set()
+    assert first.result(10).accepted == 1
+    assert waiting.result(10).accepted == 10
+    writer.close()
+    assert count(database) == 11
+
+
+def test_closing_commits_what_waits(database: Database, record: Make) -> None:
+    writer = Writer(database)
+    futures = [writer.submit([record(n)]) for n in range(50)]
+    writer.close()
+    assert all(future.result(0).accepted == 1 for future in futures)
+    assert count(database) == 50
+
+
+def test_a_closed_writer_refuses(database: Database, record: Make) -> None:
+    writer = Writer(database)
+    writer.close()
+    with pytest.raises(StoreError, match="closing"):
+        writer.submit([record(1)])
+
+
+def test_one_senders_unusable_rows_do_not_take_its_neighbours_down(database: Database, record: Make) -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def hold(_records: Any) -> None:
+        entered.set()
+        leave.wait(10)
+
+    writer = Writer(database, on_commit=hold)
+    writer.submit([record(0)])
+    assert entered.wait(10)
+    good = writer.submit([record(1)])
+    bad = writer.submit([record(2, seq="not a number")])
+    also_good = writer.submit([record(3)])
+    leave.set()
+    assert good.result(10).accepted == 1
+    assert also_good.result(10).accepted == 1
+    with pytest.raises(StoreError, match="nothing of this request was kept"):
+        bad.result(10)
+    writer.close()
+    assert count(database) == 3
+    assert writer.stats.failed_commits == 1
+
+
+def test_a_sender_that_went_away_harms_nobody(database: Database, record: Make) -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def hold(_records: Any) -> None:
+        entered.set()
+        leave.wait(10)
+
+    writer = Writer(database, on_commit=hold)
+    writer.submit([record(0)])
+    assert entered.wait(10)
+    gone: Future[Receipt] = writer.submit([record(1)])
+    stayed = writer.submit([record(2)])
+    assert gone.cancel()
+    leave.set()
+    assert stayed.result(10).accepted == 1
+    writer.close()
+
+
+def test_after_a_fatal_error_the_store_is_opened_again(
+    database: Database, record: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = Writer(database)
+    writer.submit([record(1)]).result(10)
+    real = Writer._commit
+    monkeypatch.setattr(
+        Writer,
+        "_commit",
+        lambda *_: (_ for _ in ()).throw(duckdb.FatalException("database has been invalidated")),
+    )
+    with pytest.raises(StoreError, match="Send it again"):
+        writer.submit([record(2)]).result(10)
+    monkeypatch.setattr(Writer, "_commit", real)
+    assert writer.submit([record(2)]).result(10).accepted == 1
+    assert writer.submit([record(1)]).result(10).duplicates == 1
+    writer.close()
+
+
+runs_of_records = st.lists(
+    st.tuples(st.integers(0, 30), st.integers(0, 3), st.sampled_from(["llm", "tool", "gate", "run", "agent"]),
+              st.sampled_from(["ok", "error", "started", "blocked", "unset"]), st.sampled_from([None, 0.5]), st.booleans()),
+    max_size=40,
+)  # fmt: skip
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(items=runs_of_records, cuts=st.lists(st.integers(0, 40), max_size=4))
+def test_the_run_row_does_not_depend_on_how_events_were_cut_into_requests(items: Any, cuts: list[int]) -> None:
+    def stored(pieces: list[list[Record]], *, fold: bool) -> list[Any]:
+        database = Database(None)
+        writer = Writer(database)
+        for piece in pieces:
+            writer.submit(piece).result(10)
+        writer.close()
+        if fold:
+            writer.fold()
+        rows = database.connection.execute("SELECT * EXCLUDE (received_at) FROM runs ORDER BY ALL").fetchall()
+        database.close()
+        return rows
+
+    records = [
+        make_record(place, run=f"run-{run}", started_at=1_000_000 * (time + 1), kind=kind, status=status, cost_usd=cost,
+                    parent_span_id=None if root else "f" * 16, name=f"n{place}", agent=f"a{place}")
+        for place, (time, run, kind, status, cost, root) in enumerate(items)
+    ]  # fmt: skip
+    times = [record.started_at for record in records]
+    if len(set(times)) != len(times):
+        for place, record in enumerate(records):
+            record.started_at = (record.started_at or 0) + place * 1000
+    edges = sorted({0, len(records), *(cut for cut in cuts if cut < len(records))})
+    pieces = [records[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    whole = stored([records] if records else [], fold=False)
+    assert stored(pieces, fold=False) == whole
+    assert stored(pieces, fold=True) == whole
