@@ -116,7 +116,7 @@ def run(count: int) -> None:
                 f"{percentile(calls[name], 0.99):.1f}",
                 f"{disk[name]:,.0f}",
                 f"{each / sdk:.2f}",
-            )  # fmt: skip
+            )
         )
     columns = (
         "emit, ten attributes",

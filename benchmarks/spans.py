@@ -9,9 +9,25 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 _MARK = bytes.fromhex("f39a5c01ee7742b6")
-_WORDS = (
-    ["the", "order", "was", "shipped", "to", "region", "after", "review", "and", "customer", "asked", "about", "delivery", "date", "carrier", "reported", "delay"]
-)
+_WORDS = [
+    "the",
+    "order",
+    "was",
+    "shipped",
+    "to",
+    "region",
+    "after",
+    "review",
+    "and",
+    "customer",
+    "asked",
+    "about",
+    "delivery",
+    "date",
+    "carrier",
+    "reported",
+    "delay",
+]
 _PER_RUN = 20
 _START = 1_780_000_000_000_000_000
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import httpx
 
@@ -37,7 +37,7 @@ class Client:
             trust_env=False,
         )
 
-    def __enter__(self) -> Client:
+    def __enter__(self) -> Self:
         """Return the client."""
         return self
 

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from types import TracebackType
+from typing import Self
 from urllib.parse import unquote
 
 import structlog
@@ -135,7 +136,7 @@ class CollectorServer:
             self.forwarder.close()
         self.database.close()
 
-    def __enter__(self) -> CollectorServer:
+    def __enter__(self) -> Self:
         """Start serving on a thread."""
         self.start()
         return self
@@ -172,7 +173,7 @@ class CollectorServer:
 
     async def _serve(self, on_ready: Callable[[], None] | None) -> None:
         serving = asyncio.create_task(self._server.serve(sockets=[self._socket]))
-        while not self._server.started and not serving.done():
+        while not self._server.started and not serving.done():  # noqa: ASYNC110 - uvicorn offers no event
             await asyncio.sleep(0.005)
         if self._server.started and on_ready is not None:
             on_ready()

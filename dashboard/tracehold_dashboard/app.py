@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import streamlit as st
 
 from tracehold_dashboard import links
 from tracehold_dashboard.views import denials, overview, run, runs, spend, tools
 
-st.set_page_config(page_title="Tracehold", page_icon=":material/radio_button_checked:", layout="wide")
+ASSETS = Path(__file__).with_name("assets")
+
+# Files of this package, and not icons by name: Streamlit would fetch those for the browser's tab from the network.
+st.set_page_config(page_title="Tracehold", page_icon=str(ASSETS / "icon.png"), layout="wide")
+st.html(ASSETS / "style.css")
+st.logo(str(ASSETS / "logo.svg"), size="large")
 
 PAGES = {
     links.OVERVIEW: st.Page(
@@ -21,4 +28,4 @@ PAGES = {
 }
 
 links.register(PAGES)
-st.navigation(list(PAGES.values())).run()
+st.navigation(list(PAGES.values()), position="top").run()

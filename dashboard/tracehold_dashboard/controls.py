@@ -48,9 +48,10 @@ def pager(total: int, size: int, key: str, noun: str) -> None:
     """
     pages = max(1, -(-total // size))
     first = min(rows_before(key, size), (pages - 1) * size)
-    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-        if pages == 1:
-            st.caption(f"{total:,} {noun}")
-        else:
-            st.caption(f"{first + 1:,} to {min(first + size, total):,} of {total:,} {noun}")
-            st.pagination(pages, key=key)
+    if pages == 1:
+        st.caption(f"{total:,} {noun}")
+        return
+    left, right = st.columns([1, 1], vertical_alignment="center")
+    left.caption(f"{first + 1:,} to {min(first + size, total):,} of {total:,} {noun}")
+    with right.container(horizontal_alignment="right"):
+        st.pagination(pages, key=key)

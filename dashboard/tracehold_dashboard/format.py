@@ -103,6 +103,11 @@ def words(value: Any) -> str:
     return NOTHING if is_missing(value) else str(value).replace("_", " ")
 
 
+def status(value: Any) -> str:
+    """Write a run's status as people say it: a run that has only started is running."""
+    return "running" if value == "started" else words(value)
+
+
 def compact_json(value: Any, length: int = 300) -> str:
     """Write a JSON-like value on one line, cut at `length` characters."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

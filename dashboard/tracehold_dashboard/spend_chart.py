@@ -57,5 +57,10 @@ def _lay_out(chart: go.Figure, measure: str) -> None:
         legend={"orientation": "h", "y": -0.15, "x": 0, "traceorder": "normal"},
         showlegend=True,
         xaxis={"type": "date", "fixedrange": True, "dtick": None, "tickformat": "%Y-%m-%d", "nticks": 10},
-        yaxis={"tickprefix": "$" if measure == "cost_usd" else "", "fixedrange": True, "rangemode": "tozero"},
+        yaxis={
+            "tickprefix": "$" if measure == "cost_usd" else "",
+            "tickformat": ",.2f" if measure == "cost_usd" else ",.3~s",
+            "fixedrange": True,
+            "rangemode": "tozero",
+        },
     )

@@ -20,12 +20,14 @@ class Shown(NamedTuple):
         write: turns a value into text; the value itself stays for sorting.
         width: small, medium, large, or pixels.
         help: a sentence on hover.
+        right: a text that stands on the right, as numbers do.
     """
 
     heading: str
     write: Callable[[Any], str] | None = None
     width: Any = None
     help: str | None = None
+    right: bool = False
 
 
 def show(
@@ -45,7 +47,9 @@ def show(
     """
     chosen = [name for name in columns if name in frame.columns]
     table = frame[chosen].reset_index(drop=True)
-    options: dict[str, Any] = {"on_select": "rerun", "selection_mode": "single-row"} if select else {}
+    # A click anywhere in a row selects it, as the box in front of it does.
+    modes = ["single-row", "single-cell"]
+    options: dict[str, Any] = {"on_select": "rerun", "selection_mode": modes} if select else {}
     state = st.dataframe(
         _written(table, columns),
         hide_index=True,
@@ -54,7 +58,9 @@ def show(
         column_config={name: _config(columns[name], table[name]) for name in chosen},
         **options,
     )
-    rows = state.selection.rows if select else []
+    if not select:
+        return None
+    rows = [*state.selection.rows, *(cell[0] for cell in state.selection.cells)]
     return frame.iloc[rows[0]] if rows and rows[0] < len(frame) else None
 
 
@@ -94,4 +100,4 @@ def _config(shown: Shown, values: pd.Series[Any]) -> Any:
         return st.column_config.NumberColumn(shown.heading, **options)
     if pd.api.types.is_datetime64_any_dtype(values):
         return st.column_config.DatetimeColumn(shown.heading, format="YYYY-MM-DD HH:mm:ss", **options)
-    return st.column_config.TextColumn(shown.heading, **options)
+    return st.column_config.TextColumn(shown.heading, alignment="right" if shown.right else "left", **options)

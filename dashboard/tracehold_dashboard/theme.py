@@ -36,6 +36,12 @@ STATUSES: Final = {
 ERROR: Final = "#dc2626"
 BLOCKED: Final = "#d97706"
 
+
+def ink(*, dark: bool) -> str:
+    """Give the colour of a chart's text on a dark or a light ground."""
+    return "#e2e8f0" if dark else "#1f2937"
+
+
 SERIES: Final = (
     "#3b82f6",
     "#14b8a6",

@@ -26,12 +26,13 @@ _UNITS: Final = (
 )
 
 
-def figure(spans: pd.DataFrame, run_ns: int) -> go.Figure:
+def figure(spans: pd.DataFrame, run_ns: int, *, ink: str) -> go.Figure:
     """Draw `spans`, the first on top.
 
     Args:
         spans: a part of the tree-ordered waterfall, at most some hundred rows.
         run_ns: the time the axis covers, from the run's start, in nanoseconds.
+        ink: colour of the labels.
 
     Returns:
         The figure. Each point's `customdata` is its event id. All text of a trace is escaped: plotly reads text as
@@ -42,8 +43,8 @@ def figure(spans: pd.DataFrame, run_ns: int) -> go.Figure:
     chart = go.Figure()
     for kind in [kind for kind in KINDS if any(row["kind"] == kind for row in rows)]:
         _add_bars(chart, kind, [row for row in rows if row["kind"] == kind], unit_ns)
-    for colour in (None, ERROR, BLOCKED):
-        _add_labels(chart, [row for row in rows if row["colour"] == colour], colour)
+    for problem, colour in ((None, ink), (ERROR, ERROR), (BLOCKED, BLOCKED)):
+        _add_labels(chart, [row for row in rows if row["colour"] == problem], colour)
     _add_times(chart, rows)
     _lay_out(chart, len(rows), max(run_ns, 1) / unit_ns, unit)
     return chart
@@ -130,7 +131,7 @@ def _add_bars(chart: go.Figure, kind: str, rows: list[dict[str, Any]], unit_ns: 
     )
 
 
-def _add_labels(chart: go.Figure, rows: list[dict[str, Any]], colour: str | None) -> None:
+def _add_labels(chart: go.Figure, rows: list[dict[str, Any]], colour: str) -> None:
     if not rows:
         return
     chart.add_scatter(
@@ -139,11 +140,11 @@ def _add_labels(chart: go.Figure, rows: list[dict[str, Any]], colour: str | None
         y=[row["y"] for row in rows],
         text=[row["label"] for row in rows],
         textposition="middle right",
-        textfont={"size": 13} | ({"color": colour} if colour else {}),
+        textfont={"size": 13, "color": colour},
         customdata=[row["event_id"] for row in rows],
         hovertext=[row["hover"] for row in rows],
         hoverinfo="text",
-        unselected={"textfont": {"color": colour} if colour else {}},
+        unselected={"textfont": {"color": colour}},
         showlegend=False,
         xaxis="x",
     )
@@ -172,7 +173,15 @@ def _lay_out(chart: go.Figure, rows: int, length: float, unit: str) -> None:
         bargap=0,
         dragmode=False,
         hovermode="closest",
-        legend={"orientation": "h", "y": 1, "yanchor": "bottom", "x": 0, "xanchor": "left", "yref": "container"},
+        legend={
+            "orientation": "h",
+            "x": _BARS[0],
+            "xanchor": "left",
+            "y": 1,
+            "yanchor": "top",
+            "yref": "container",
+        },
+        showlegend=True,
         yaxis=hidden | {"range": [rows - 0.5, -0.5]},
         xaxis=hidden | {"domain": _LABELS, "range": [-0.2, 22]},
         xaxis2={

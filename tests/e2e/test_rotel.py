@@ -177,12 +177,12 @@ def rotel(tmp_path):
         yield url, sink
 
 
-def export_through_sdk(traces_url, *, conventions="genai"):
+def export_through_sdk(traces_url, *, run_id=RUN):
     provider = TracerProvider(resource=Resource.create({"service.name": "shop"}))
     provider.add_span_processor(SimpleSpanProcessor(OTLPSpanExporter(traces_url)))
-    exporter = OTelExporter(tracer_provider=provider, conventions=conventions)
+    exporter = OTelExporter(tracer_provider=provider, conventions="genai")
     for event in EVENTS:
-        exporter.export(event)
+        exporter.export({**event, "run_id": run_id})
     provider.shutdown()
 
 
@@ -273,7 +273,7 @@ def test_forwarded_records_reach_another_receiver_byte_for_byte(rotel):
         for span in scope.spans
     }
     assert arrived == sent
-    assert (forwarder.stats().sent, forwarder.stats().rejected) == (4, 0)
+    assert (forwarder.stats()["sent"], forwarder.stats()["rejected"]) == (4, 0)
 
 
 def test_resource_and_scope_of_a_forwarded_span_survive_another_receiver(rotel):
@@ -297,14 +297,15 @@ def test_phoenix_shows_a_run_of_both_senders():
     url = os.environ.get("PHOENIX_URL")
     if not url:
         pytest.skip("set PHOENIX_URL to a running Phoenix, such as http://127.0.0.1:6006")
-    run_id = uuid.uuid4().hex
+    forwarded, exported = uuid.uuid4().hex, uuid.uuid4().hex
     forwarder = Forwarder(url)
-    forwarder.submit([record(number, run_id=run_id, trace_id=run_trace_id(run_id)) for number in (1, 2)])
+    ids = [uuid.uuid4().hex[:16] for _ in range(2)]
+    forwarder.submit([record(1, run_id=forwarded, trace_id=run_trace_id(forwarded), span_id=own) for own in ids])
     assert forwarder.close(20) is True
-    assert forwarder.stats().sent == 2
-    export_through_sdk(f"{url}/v1/traces")
-    for trace_id, count in ((run_trace_id(run_id), 2), (run_trace_id(RUN), len(EVENTS))):
-        wait_for_phoenix_spans(url, trace_id, count)
+    assert forwarder.stats()["sent"] == 2
+    export_through_sdk(f"{url}/v1/traces", run_id=exported)
+    wait_for_phoenix_spans(url, run_trace_id(forwarded), 2)
+    wait_for_phoenix_spans(url, run_trace_id(exported), len(EVENTS))
 
 
 def wait_for_phoenix_spans(url, trace_id, count):

@@ -42,6 +42,14 @@ def test_a_denial_that_was_the_last_event_has_no_next(store):
     assert [(row["next_event_id"], row["next_event"]) for row in denials(store)] == [(None, None)]
 
 
+def test_the_end_of_a_run_comes_after_what_happened_in_it(store):
+    # The Tracer's run_end carries the run's start and its duration.
+    store.add(DENIED | {"started_at": T0 + 5}, {"kind": "run", "type": "run_end", "duration_ns": 9, "status": "error"})
+    assert [row["next_event"] for row in denials(store)] == ["run_end error"]
+    events = get("run_events").rows(store.connection, run_id="run-1")
+    assert [row["type"] for row in events] == ["tool_call", "run_end"]
+
+
 def test_a_denial_of_unknown_time_is_listed_last(store):
     store.add(DENIED | {"started_at": None, "name": "when"}, DENIED)
     assert [row["name"] for row in denials(store)] == ["send_mail", "when"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import tracehold
@@ -39,7 +40,7 @@ def test_an_unknown_name_is_an_attribute_error_that_names_it() -> None:
 
 def test_the_type_checking_block_and_the_table_name_the_same_objects() -> None:
     source = importlib.util.find_spec("tracehold").origin
-    with open(source, encoding="utf-8") as file:
+    with Path(source).open(encoding="utf-8") as file:
         declared = {
             line.split(" as ")[1].strip() for line in file if line.startswith("    from tracehold") and " as " in line
         }

@@ -32,7 +32,11 @@ def build_app(
     """Return the ASGI application.
 
     Args:
-        database, writer, reader, intake, forwarder: the open parts; their owner closes them.
+        database: the open store; its owner closes it and the other parts.
+        writer: commits what comes in.
+        reader: answers questions.
+        intake: decodes bodies and hands them to the writer.
+        forwarder: sends on what was taken in, for its metrics.
         tenant: whose data a request brings and may see.
         api_key: the key to ask for; `None` serves this machine only.
     """

@@ -57,7 +57,7 @@ def cell(name: str, value: Any) -> str:
     if isinstance(value, int) and not isinstance(value, bool) and not name.endswith("_ns"):
         return f"{value:,}"
     text = str(value)
-    if name.endswith("_at") and text.endswith("Z"):
+    if (name == "at" or name.endswith("_at")) and text.endswith("Z"):
         return text[:19].replace("T", " ")
     # Control characters in a name could move the terminal's cursor.
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)

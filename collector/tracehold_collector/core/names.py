@@ -37,16 +37,21 @@ def fit_name(cleaner: Cleaner, text: str, max_chars: int) -> str | None:
     """
     if not _looks_like_name(text, max_chars):
         return None
-    masked = cleaner.clean(text)
-    return (
-        masked
-        if isinstance(masked, str) and (masked == text or _looks_like_name(masked, max_chars))
-        else None
-    )
+    masked = try_clean(cleaner, text)
+    return masked if masked is not None and (masked == text or _looks_like_name(masked, max_chars)) else None
 
 
 def _looks_like_name(text: str, max_chars: int) -> bool:
     return len(text) <= max_chars and _NAME.fullmatch(text) is not None and text.count(" ") < _MAX_WORDS
+
+
+def try_clean(cleaner: Cleaner, text: str) -> str | None:
+    """Return `text` masked, or `None` when the cleaner fails on it: then nothing of it may pass (DEC-19)."""
+    try:
+        masked = cleaner.clean(text)
+    except Exception:  # noqa: BLE001 - whatever a cleaner raises
+        return None
+    return masked if isinstance(masked, str) else None
 
 
 def is_id(text: str, max_chars: int) -> bool:

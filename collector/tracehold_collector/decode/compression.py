@@ -32,15 +32,12 @@ def decompress(body: bytes, coding: str | None, limits: Limits) -> bytes:
     """
     if len(body) > limits.max_body_bytes:
         raise TooLargeError(
-            f"the body has {len(body)} bytes; max_body_bytes allows {limits.max_body_bytes}."
-            " Send smaller batches"
+            f"the body has {len(body)} bytes; max_body_bytes allows {limits.max_body_bytes}. Send smaller batches"
         )
     name = (coding or "").strip().lower()
     if name in _IDENTITY:
         if body.startswith(_MAGIC):
-            raise BadBodyError(
-                "the body is gzip, but the request has no Content-Encoding: gzip header; add it"
-            )
+            raise BadBodyError("the body is gzip, but the request has no Content-Encoding: gzip header; add it")
         return body
     if name not in _GZIP:
         raise UnsupportedCodingError(
@@ -49,9 +46,7 @@ def decompress(body: bytes, coding: str | None, limits: Limits) -> bytes:
     if not body:
         return body
     if not body.startswith(_MAGIC):
-        raise BadBodyError(
-            "Content-Encoding says gzip, but the body is not gzip; compress it or drop the header"
-        )
+        raise BadBodyError("Content-Encoding says gzip, but the body is not gzip; compress it or drop the header")
     return _gunzip(body, limits.max_decompressed_bytes)
 
 
@@ -65,9 +60,7 @@ def _gunzip(body: bytes, limit: int) -> bytes:
             try:
                 piece = member.decompress(rest, min(_STEP, limit - size + 1))
             except zlib.error as error:
-                raise BadBodyError(
-                    "the gzip body is broken", where=f"byte {len(body) - len(rest)}"
-                ) from error
+                raise BadBodyError("the gzip body is broken", where=f"byte {len(body) - len(rest)}") from error
             rest = member.unused_data if member.eof else member.unconsumed_tail
             size += len(piece)
             if size > limit:

@@ -66,16 +66,13 @@ def decode_events(body: bytes, *, encoding: Literal["ndjson", "json"], context: 
     for count, item in enumerate(items, start=1):
         if count > limits.max_items:
             raise TooLargeError(
-                f"the body has more than {limits.max_items} events, which max_items allows."
-                " Send fewer at once"
+                f"the body has more than {limits.max_items} events, which max_items allows. Send fewer at once"
             )
         take(item, batch, spans, context)
     return batch
 
 
-def read_lines(
-    lines: Iterable[tuple[bytes, str, int]], context: NormaliseContext
-) -> Iterator[Item | Rejection]:
+def read_lines(lines: Iterable[tuple[bytes, str, int]], context: NormaliseContext) -> Iterator[Item | Rejection]:
     """Yield an item for each line that is JSON, a rejection for each that is not, nothing for a blank one.
 
     Args:
@@ -158,6 +155,4 @@ def _read_array(body: bytes, context: NormaliseContext) -> Iterator[Item]:
         raise BadBodyError("the body is JSON but neither an event nor an array of events")
     check_depth(value, context.limits.max_depth)
     for index, entry in enumerate(value):
-        yield Item(
-            entry, orjson.dumps(entry, option=orjson.OPT_SORT_KEYS), index, f"[{index}]", parsed.replaced
-        )
+        yield Item(entry, orjson.dumps(entry, option=orjson.OPT_SORT_KEYS), index, f"[{index}]", parsed.replaced)

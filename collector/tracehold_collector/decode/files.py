@@ -114,12 +114,15 @@ def _iter_lines(path: Path, context: NormaliseContext, offset: int) -> Iterator[
     done = offset
     with path.open("rb") as file:
         file.seek(offset)
-        for at, line in _lines(file, context.limits.max_body_bytes):
-            complete = line.endswith(b"\n") or _is_json(line, context)
-            _take_line(line, at, where=f"{path.name}, byte {at}", batch=batch, spans=spans, context=context)
-            if not complete:
-                break
-            done = at + len(line)
+        for line in _lines(file, context.limits.max_body_bytes):
+            where = f"{path.name}, byte {line.start}"
+            if line.too_long:
+                batch.rejected.append(Rejection(where, f"the line has {line.end - line.start} bytes, too many"))
+            else:
+                _take_line(line, where=where, batch=batch, spans=spans, context=context)
+                if not line.text.endswith(b"\n") and not _is_json(line.text, context):
+                    break
+            done = line.end
             if len(batch.records) + len(batch.rejected) >= PIECE_ITEMS:
                 yield Piece(done, batch)
                 batch = Batch()
@@ -127,28 +130,40 @@ def _iter_lines(path: Path, context: NormaliseContext, offset: int) -> Iterator[
         yield Piece(done, batch)
 
 
-def _lines(file: BinaryIO, limit: int) -> Iterator[tuple[int, bytes]]:
-    """Yield each line with its byte offset; one over `limit` bytes comes in parts, none of them JSON."""
-    at = file.tell()
-    while line := file.readline(limit):
-        yield at, line
-        at += len(line)
+class _Line(NamedTuple):
+    start: int
+    end: int
+    text: bytes
+    too_long: bool
 
 
-def _take_line(
-    line: bytes, at: int, *, where: str, batch: Batch, spans: OpenSpans, context: NormaliseContext
-) -> None:
-    for item in read_lines([(line, where, at)], context):
-        if isinstance(item, Item) and _is_otlp(item.value):
-            try:
-                found = collect_spans(read_json(item.value, context, replaced=item.replaced), context)
-            except CollectorError as error:
-                batch.rejected.append(Rejection(where, str(error)))
-                return
-            batch.records += found.records
-            batch.rejected += [Rejection(f"{where}, {entry.where}", entry.reason) for entry in found.rejected]
-        else:
+def _lines(file: BinaryIO, limit: int) -> Iterator[_Line]:
+    """Yield each line with its place in the file; of one over `limit` bytes only the place."""
+    start = file.tell()
+    while text := file.readline(limit):
+        end = start + len(text)
+        too_long = len(text) == limit and not text.endswith(b"\n")
+        if too_long:
+            while rest := file.readline(limit):
+                end += len(rest)
+                if rest.endswith(b"\n"):
+                    break
+        yield _Line(start, end, b"" if too_long else text, too_long)
+        start = end
+
+
+def _take_line(line: _Line, *, where: str, batch: Batch, spans: OpenSpans, context: NormaliseContext) -> None:
+    for item in read_lines([(line.text, where, line.start)], context):
+        if isinstance(item, Rejection) or not _is_otlp(item.value):
             take(item, batch, spans, context)
+            continue
+        try:
+            found = collect_spans(read_json(item.value, context, replaced=item.replaced), context)
+        except CollectorError as error:
+            batch.rejected.append(Rejection(where, str(error)))
+            continue
+        batch.records += found.records
+        batch.rejected += [Rejection(f"{where}, {entry.where}", entry.reason) for entry in found.rejected]
 
 
 def _is_json(line: bytes, context: NormaliseContext) -> bool:
@@ -167,8 +182,8 @@ def _has_known_lines(path: Path, context: NormaliseContext) -> bool:
     """Whether one of the first lines is in a format read here; a file without lines is, and holds nothing."""
     seen = False
     with path.open("rb") as file:
-        for _, line in islice(_lines(file, context.limits.max_body_bytes), _SNIFF_LINES):
-            for item in read_lines([(line, "", 0)], context):
+        for line in islice(_lines(file, context.limits.max_body_bytes), _SNIFF_LINES):
+            for item in read_lines([(line.text, "", 0)], context):
                 seen = True
                 if isinstance(item, Item) and (_is_otlp(item.value) or looks_like_event(item.value)):
                     return True
@@ -196,9 +211,7 @@ def _read_whole(path: Path, context: NormaliseContext) -> bytes:
     with path.open("rb") as file:
         body = file.read(limit + 1)
     if len(body) > limit:
-        raise TooLargeError(
-            f"{path.name} has more than {limit} bytes, which max_decompressed_bytes allows; use lines"
-        )
+        raise TooLargeError(f"{path.name} has more than {limit} bytes, which max_decompressed_bytes allows; use lines")
     return body
 
 

@@ -111,9 +111,7 @@ def _int(text: str) -> int | str:
 def _mended(value: Any, room: int) -> Any:
     """Return a copy without lone surrogates; a pair written as two escapes is one character already."""
     if isinstance(value, str):
-        return (
-            value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        )
+        return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, dict):
         if room <= 0:
             too_deep()

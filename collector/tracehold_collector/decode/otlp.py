@@ -15,9 +15,7 @@ from tracehold_collector.normalise.span_item import SpanItem
 from tracehold_collector.normalise.spans import span_record
 
 
-def decode_otlp_traces(
-    body: bytes, *, encoding: Literal["protobuf", "json"], context: NormaliseContext
-) -> Batch:
+def decode_otlp_traces(body: bytes, *, encoding: Literal["protobuf", "json"], context: NormaliseContext) -> Batch:
     """Return the records of an ExportTraceServiceRequest; an empty body is a request without spans.
 
     Spans that cannot be stored are rejected one by one, with place and reason; the others are kept.

@@ -65,9 +65,7 @@ def read_json(request: Any, context: NormaliseContext, *, replaced: bool) -> Ite
 
 def _resource_spans(request: Any) -> list[Any]:
     if not isinstance(request, dict):
-        raise BadBodyError(
-            'the body is JSON but not an OTLP request: expected an object with "resourceSpans"'
-        )
+        raise BadBodyError('the body is JSON but not an OTLP request: expected an object with "resourceSpans"')
     if "resourceSpans" in request:
         return _list(request["resourceSpans"], "resourceSpans")
     for key, signal in (("resourceLogs", "logs"), ("resourceMetrics", "metrics")):
@@ -168,12 +166,10 @@ def _time(value: Any, field: str) -> int:
 
 def _enum(value: Any, names: dict[str, int]) -> int:
     """Return an enumeration's number; 0 when absent (FR-11) or unknown."""
-    if type(value) is int:
-        return value
-    if isinstance(value, str):
-        number = names.get(value)
-        return number if number is not None else _enum(read_int(value), names)
-    return 0
+    number = names.get(value) if isinstance(value, str) else None
+    if number is None:
+        number = read_int(value)
+    return number if type(number) is int else 0
 
 
 def _attributes(pairs: Any, context: NormaliseContext) -> dict[str, Any]:

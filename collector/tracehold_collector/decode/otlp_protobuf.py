@@ -68,9 +68,7 @@ def _parse(body: bytes) -> tuple[ExportTraceServiceRequest, bool]:
     _refuse_other_signals(body)
     if _BAD_UTF8 in problem:
         try:
-            return ExportTraceServiceRequest.FromString(
-                repair_utf8(body, ExportTraceServiceRequest.DESCRIPTOR)
-            ), True
+            return ExportTraceServiceRequest.FromString(repair_utf8(body, ExportTraceServiceRequest.DESCRIPTOR)), True
         except (DecodeError, ValueError):
             pass
     raise BadBodyError(

@@ -8,7 +8,7 @@ import math
 import re
 from typing import Any, Final
 
-from tracehold_collector.core.names import Cleaner
+from tracehold_collector.core.names import Cleaner, try_clean
 from tracehold_collector.normalise.context import ItemError
 
 BYTES_TEXT: Final = "$bytes_text"
@@ -70,21 +70,16 @@ def read_bytes(raw: bytes, cleaner: Cleaner) -> dict[str, str]:
     except UnicodeDecodeError:
         pass
     text = raw.decode("latin-1")
-    try:
-        masked = cleaner.clean(text)
-    except Exception as error:  # noqa: BLE001 - whatever a cleaner raises, nothing unmasked may pass (DEC-19)
-        return {BYTES_TEXT: f"[uncleanable: {type(error).__name__}]"}
+    masked = try_clean(cleaner, text)
     if masked != text:
-        return {BYTES_TEXT: masked}
+        return {BYTES_TEXT: masked or "[uncleanable]"}
     return {BYTES_BASE64: base64.b64encode(raw).decode("ascii")}
 
 
 def read_base64(value: str, cleaner: Cleaner) -> dict[str, str] | str:
     """Return a bytes value of OTLP's JSON, which writes them in base64; as it is when it is not that."""
     try:
-        raw = base64.b64decode(
-            value.replace("-", "+").replace("_", "/") + "=" * (-len(value) % 4), validate=True
-        )
+        raw = base64.b64decode(value.replace("-", "+").replace("_", "/") + "=" * (-len(value) % 4), validate=True)
     except (binascii.Error, ValueError):
         return value
     return read_bytes(raw, cleaner)

@@ -53,18 +53,12 @@ class Endpoint:
         ConfigurationError: the address or a header cannot be used; the text never repeats a header's value.
     """
 
-    def __init__(
-        self, url: str, headers: Mapping[str, str] | None = None, *, timeout_s: float = 10.0
-    ) -> None:
+    def __init__(self, url: str, headers: Mapping[str, str] | None = None, *, timeout_s: float = 10.0) -> None:
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise ConfigurationError(
-                "the forward address is not one: give http://host:4318 or https://host/path"
-            )
+            raise ConfigurationError("the forward address is not one: give http://host:4318 or https://host/path")
         if parts.username is not None:
-            raise ConfigurationError(
-                "the forward address holds a user name or password: give them as a header"
-            )
+            raise ConfigurationError("the forward address holds a user name or password: give them as a header")
         try:
             self._port = parts.port
         except ValueError as error:

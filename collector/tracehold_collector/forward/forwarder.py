@@ -6,7 +6,6 @@ import random
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 import structlog
@@ -25,26 +24,16 @@ _LAST_WAIT_S: Final = 0.1
 """Between attempts while closing: there is no time for more, and a receiver that is gone is not hammered."""
 
 
-@dataclass(frozen=True, slots=True)
-class ForwardStats:
-    """What a forwarder has done since it was made, in records.
+COUNTERS: Final = ("sent", "rejected", "skipped", "dropped", "retries")
+"""What `Forwarder.stats` counts; all but `retries` in records.
 
-    Attributes:
-        sent: taken by the receiver.
-        rejected: of those sent, taken note of and thrown away by the receiver (`partial_success`).
-        skipped: opening halves of spans, which are never sent.
-        dropped: given up: no room in the queue, refused by the receiver, answered "later" for too long, not
-            encodable, or still waiting when the time to close was up.
-        retries: requests that had to be made again.
-        queued: waiting now, the batch under way included.
-    """
-
-    sent: int = 0
-    rejected: int = 0
-    skipped: int = 0
-    dropped: int = 0
-    retries: int = 0
-    queued: int = 0
+    sent: taken by the receiver.
+    rejected: of those sent, taken note of and thrown away by the receiver (`partial_success`).
+    skipped: opening halves of spans, which are never sent.
+    dropped: given up: no room in the queue, refused by the receiver, answered "later" for too long, not
+        encodable, or still waiting when the time to close was up.
+    retries: requests that had to be made again.
+"""
 
 
 class Forwarder:
@@ -85,7 +74,7 @@ class Forwarder:
         # The condition's lock owns all fields below; the thread alone uses the endpoint.
         self._changed = threading.Condition()
         self._backlog = Backlog(max_queue_records, max_queue_bytes)
-        self._stats = ForwardStats()
+        self._counts = dict.fromkeys(COUNTERS, 0)
         self._under_way = 0
         self._close_at: float | None = None
         self._abandoned = False
@@ -130,10 +119,10 @@ class Forwarder:
             self._give_up(left, "closed")
         return not left
 
-    def stats(self) -> ForwardStats:
-        """Return the counters as they are now."""
+    def stats(self) -> dict[str, int]:
+        """Return `COUNTERS` as they are now, and `queued`: records that wait, the batch under way included."""
         with self._changed:
-            return replace(self._stats, queued=self._waiting())
+            return {**self._counts, "queued": self._waiting()}
 
     def _run(self) -> None:
         while batch := self._next_batch():
@@ -227,9 +216,7 @@ class Forwarder:
         with self._changed:
             self._count(dropped=lost)
         if self._first(f"dropped: {reason}"):
-            _log.warning(
-                "forward.dropped", endpoint=self.endpoint, reason=reason, records=lost, more="only counted"
-            )
+            _log.warning("forward.dropped", endpoint=self.endpoint, reason=reason, records=lost)
 
     def _note_taken(self, answer: Answer) -> None:
         with self._changed:
@@ -238,9 +225,7 @@ class Forwarder:
         if recovered:
             _log.info("forward.recovered", endpoint=self.endpoint)
         if answer.rejected and self._first("rejected"):
-            _log.warning(
-                "forward.rejected", endpoint=self.endpoint, spans=answer.rejected, more="only counted"
-            )
+            _log.warning("forward.rejected", endpoint=self.endpoint, spans=answer.rejected)
 
     def _note_trouble(self, answer: Answer) -> None:
         if self._first("waiting"):
@@ -253,9 +238,8 @@ class Forwarder:
             return not known
 
     def _count(self, **more: int) -> None:
-        self._stats = replace(
-            self._stats, **{name: getattr(self._stats, name) + by for name, by in more.items()}
-        )
+        for name, by in more.items():
+            self._counts[name] += by
 
     def _waiting(self) -> int:
         return len(self._backlog) + self._under_way

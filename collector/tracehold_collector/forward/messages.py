@@ -53,9 +53,7 @@ def _tool_call(call: Mapping[str, Any]) -> dict[str, Any]:
     """One tool call, in the function-calling shape (LLM-04) or flat."""
     function = call.get("function")
     asked = function if isinstance(function, Mapping) else call
-    return _without_none(
-        type="tool_call", id=call.get("id"), name=asked.get("name"), arguments=asked.get("arguments")
-    )
+    return _without_none(type="tool_call", id=call.get("id"), name=asked.get("name"), arguments=asked.get("arguments"))
 
 
 def _without_none(**fields: Any) -> dict[str, Any]:

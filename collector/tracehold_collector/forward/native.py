@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
-from tracehold.observability.semconv import attribute_value, genai_shape, is_error, own_attributes
+from tracehold.observability.semconv import GATES, attribute_value, genai_shape, is_error, own_attributes
 
 from tracehold_collector.core.record import Record
 from tracehold_collector.forward.anyvalue import key_values
@@ -70,6 +70,8 @@ def _facts(record: Record, content: Mapping[str, Any]) -> dict[str, Any]:
         "reasoning_tokens": record.reasoning_tokens,
         "cost_usd": record.cost_usd,
         "tool": record.name if record.kind in {"tool", "gate"} else None,
+        # An approval without a tool of its own is named by its type.
+        "gated_tool": record.name if record.kind in GATES and record.name != record.type else None,
         "call_id": small.get("call_id", content.get("call_id")),
         "arguments": content.get("params"),
         "result": content.get("result"),

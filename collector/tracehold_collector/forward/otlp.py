@@ -13,8 +13,9 @@ from tracehold.core.jsontext import dumps
 from tracehold.core.version import __version__
 
 from tracehold_collector.core.record import Record
-from tracehold_collector.forward.anyvalue import encodable, key_values
+from tracehold_collector.forward.anyvalue import key_values
 from tracehold_collector.forward.native import native_span
+from tracehold_collector.forward.parts import count, mapping, text
 from tracehold_collector.forward.received import is_received_span, received_span
 
 _OWN_SCOPE: Final = {"name": "tracehold", "version": __version__}
@@ -55,7 +56,7 @@ def is_forwarded(record: Record) -> bool:
 
 def _received_origin(record: Record) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     content = record.content or {}
-    return _mapping(content.get("resource")), _mapping(content.get("scope"))
+    return mapping(content.get("resource")), mapping(content.get("scope"))
 
 
 def _native_origin(record: Record) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
@@ -65,25 +66,22 @@ def _native_origin(record: Record) -> tuple[Mapping[str, Any], Mapping[str, Any]
 
 
 def _fill_resource(group: ResourceSpans, resource: Mapping[str, Any]) -> None:
-    attributes = resource.get("attributes", resource)
-    group.resource.CopyFrom(Resource(attributes=key_values(_mapping(attributes))))
-    group.schema_url = _text(resource.get("schema_url"))
+    group.resource.CopyFrom(
+        Resource(
+            attributes=key_values(mapping(resource.get("attributes"))),
+            dropped_attributes_count=count(resource.get("dropped_attributes_count")),
+        )
+    )
+    group.schema_url = text(resource.get("schema_url"))
 
 
 def _fill_scope(group: ScopeSpans, scope: Mapping[str, Any]) -> None:
     group.scope.CopyFrom(
         InstrumentationScope(
-            name=_text(scope.get("name")),
-            version=_text(scope.get("version")),
-            attributes=key_values(_mapping(scope.get("attributes"))),
+            name=text(scope.get("name")),
+            version=text(scope.get("version")),
+            attributes=key_values(mapping(scope.get("attributes"))),
+            dropped_attributes_count=count(scope.get("dropped_attributes_count")),
         )
     )
-    group.schema_url = _text(scope.get("schema_url"))
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _text(value: object) -> str:
-    return encodable(value) if isinstance(value, str) else ""
+    group.schema_url = text(scope.get("schema_url"))

@@ -28,7 +28,8 @@ def place_in_trace(span: Span, record: Record) -> None:
         is_root = record.kind == "run"
         span.span_id = bytes.fromhex(root) if is_root else _span_id_of(record.event_id)
         parent = record.parent_span_id or (None if is_root else root)
-    if parent:
+    # A run's end that came by OTLP hangs under its own root there, which is the span it ends.
+    if parent and parent != span.span_id.hex():
         span.parent_span_id = bytes.fromhex(parent)
 
 

@@ -10,11 +10,10 @@ from tracehold.observability.semconv import attribute_value
 
 from tracehold_collector.core.record import Record
 from tracehold_collector.forward.anyvalue import encodable, key_values
+from tracehold_collector.forward.parts import count, mapping, mappings, nanoseconds, raw_id, text
 from tracehold_collector.forward.place import place_in_trace, span_times
 
 _STATUS: Final = {"ok": Status.STATUS_CODE_OK, "error": Status.STATUS_CODE_ERROR}
-_MAX_UINT64: Final = (1 << 64) - 1
-_MAX_UINT32: Final = (1 << 32) - 1
 _PARTS: Final = frozenset(
     {
         "attributes",
@@ -48,7 +47,7 @@ def received_span(record: Record) -> Span:
     content = record.content or {}
     started_at_ns, ended_at_ns, extra = span_times(record)
     other = {key: attribute_value(value) for key, value in content.items() if key not in _PARTS}
-    attributes = {**_mapping(content.get("attributes")), **other, **extra}
+    attributes = {**mapping(content.get("attributes")), **other, **extra}
     span = Span(
         name=_name(record, content),
         kind=_kind(content.get("span_kind")),
@@ -57,12 +56,12 @@ def received_span(record: Record) -> Span:
         attributes=key_values(attributes),
         events=_events(content),
         links=_links(content),
-        status=Status(code=_status(record, content), message=_text(content.get("status_message"))),
-        trace_state=_text(content.get("trace_state")),
-        flags=_uint(content.get("flags"), _MAX_UINT32),
-        dropped_attributes_count=_uint(content.get("dropped_attributes_count"), _MAX_UINT32),
-        dropped_events_count=_uint(content.get("dropped_events_count"), _MAX_UINT32),
-        dropped_links_count=_uint(content.get("dropped_links_count"), _MAX_UINT32),
+        status=Status(code=_status(record, content), message=text(content.get("status_message"))),
+        trace_state=text(content.get("trace_state")),
+        flags=count(content.get("flags")),
+        dropped_attributes_count=count(content.get("dropped_attributes_count")),
+        dropped_events_count=count(content.get("dropped_events_count")),
+        dropped_links_count=count(content.get("dropped_links_count")),
     )
     place_in_trace(span, record)
     return span
@@ -93,45 +92,22 @@ def _kind(value: object) -> Span.SpanKind.ValueType:
 
 
 def _events(content: Mapping[str, Any]) -> Iterator[Span.Event]:
-    for event in _mappings(content.get("events")):
+    for event in mappings(content.get("events")):
         yield Span.Event(
-            name=_text(event.get("name")),
-            time_unix_nano=_uint(event.get("time_unix_nano", event.get("time"))),
-            attributes=key_values(_mapping(event.get("attributes"))),
+            name=text(event.get("name")),
+            time_unix_nano=nanoseconds(event.get("time_unix_nano")),
+            attributes=key_values(mapping(event.get("attributes"))),
+            dropped_attributes_count=count(event.get("dropped_attributes_count")),
         )
 
 
 def _links(content: Mapping[str, Any]) -> Iterator[Span.Link]:
-    for link in _mappings(content.get("links")):
+    for link in mappings(content.get("links")):
         yield Span.Link(
-            trace_id=_bytes(link.get("trace_id")),
-            span_id=_bytes(link.get("span_id")),
-            trace_state=_text(link.get("trace_state")),
-            attributes=key_values(_mapping(link.get("attributes"))),
+            trace_id=raw_id(link.get("trace_id")),
+            span_id=raw_id(link.get("span_id")),
+            trace_state=text(link.get("trace_state")),
+            attributes=key_values(mapping(link.get("attributes"))),
+            dropped_attributes_count=count(link.get("dropped_attributes_count")),
+            flags=count(link.get("flags")),
         )
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _mappings(value: object) -> list[Mapping[str, Any]]:
-    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
-
-
-def _text(value: object) -> str:
-    return encodable(value) if isinstance(value, str) else ""
-
-
-def _uint(value: object, largest: int = _MAX_UINT64) -> int:
-    """A number, also as its digits, as OTLP's JSON has it; 0 for anything the field cannot hold."""
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        value = int(value[:20])
-    return value if type(value) is int and 0 <= value <= largest else 0
-
-
-def _bytes(value: object) -> bytes:
-    try:
-        return bytes.fromhex(value) if isinstance(value, str) else b""
-    except ValueError:
-        return b""

@@ -15,9 +15,7 @@ _FIELD_OF: Final = {key: field for field, keys in FIELD_KEYS.items() for key in 
 _RANK_OF: Final = {key: -rank for keys in FIELD_KEYS.values() for rank, key in enumerate(keys)}
 _KNOWN: Final = frozenset(_FIELD_OF)
 _KIND_KNOWN: Final = frozenset(KIND_KEYS)
-_KIND_OF: Final = {
-    key: {value.lower(): kind for value, kind in values.items()} for key, values in KIND_KEYS.items()
-}
+_KIND_OF: Final = {key: {value.lower(): kind for value, kind in values.items()} for key, values in KIND_KEYS.items()}
 _KIND_ORDER: Final = {key: rank for rank, key in enumerate(KIND_KEYS)}
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tracehold_collector.core.errors import CollectorError
 from tracehold_collector.core.limits import DEFAULT_LIMITS, Limits
-from tracehold_collector.core.names import Cleaner, fit_name, is_id, stand_in_id
+from tracehold_collector.core.names import Cleaner, fit_name, is_id, stand_in_id, try_clean
 from tracehold_collector.core.pseudonyms import Pseudonyms
 
 
@@ -34,11 +34,7 @@ class NormaliseContext:
 
     def name(self, value: object) -> str | None:
         """Return `value` as an envelope name, or `None` when it is none."""
-        return (
-            fit_name(self.cleaner, value, self.limits.max_name_chars)
-            if isinstance(value, str) and value
-            else None
-        )
+        return fit_name(self.cleaner, value, self.limits.max_name_chars) if isinstance(value, str) and value else None
 
     def run_id(self, value: object) -> str | None:
         """Return `value` as a run id: itself, a stand-in when it is not fit for the envelope, or `None`."""
@@ -52,7 +48,7 @@ class NormaliseContext:
         """Return the id of a tool call; `None` when it is not fit for the envelope or would be masked."""
         if not isinstance(value, str) or not is_id(value, self.limits.max_name_chars):
             return None
-        return value if self.cleaner.clean(value) == value else None
+        return value if try_clean(self.cleaner, value) == value else None
 
     def user(self, value: object) -> str | None:
         """Return the pseudonym of a person's identifier, or `None` without one."""

@@ -27,9 +27,7 @@ _BLOCKING: Final = frozenset({"block", "blocked", "deny", "denied"})
 _HELD: Final = frozenset({"type", "run_id", "seq", "tenant"})
 
 
-def engine_record(
-    event: Mapping[str, Any], stream: str | None, spans: OpenSpans, context: NormaliseContext
-) -> Record:
+def engine_record(event: Mapping[str, Any], stream: str | None, spans: OpenSpans, context: NormaliseContext) -> Record:
     """Return the record of one engine event.
 
     Args:
@@ -44,19 +42,12 @@ def engine_record(
     event_id, own_type = event.get("id"), event.get("type")
     if not isinstance(event_id, str) or not event_id or not isinstance(own_type, str) or not own_type:
         raise ItemError('an engine event needs "id" and "type", both text')
-    own_stream = (
-        _text(event.get("stream")) or stream or _text(event.get("run_id")) or _text(event.get("source")) or ""
-    )
+    own_stream = _text(event.get("stream")) or stream or _text(event.get("run_id")) or _text(event.get("source")) or ""
     data = event.get("data")
     data = data if isinstance(data, dict) else {}
     short = short_type(own_type)
     known = ENGINE_TYPES.get(short, UNLISTED)
-    run_id = (
-        context.run_id(event.get("run_id"))
-        or context.run_id(own_stream)
-        or context.run_id(event_id)
-        or event_id
-    )
+    run_id = context.run_id(event.get("run_id")) or context.run_id(own_stream) or context.run_id(event_id) or event_id
     at_ns = read_rfc3339(event.get("time"))
     record = Record(
         event_id=digest_id(context.tenant, own_stream, event_id),
@@ -78,9 +69,7 @@ def engine_record(
     if short not in _NO_USAGE_KINDS:
         _spend(record, data, short, context)
     record.name = record.name or context.name(short)
-    content = {
-        key: value for key, value in event.items() if key not in _HELD and value not in (None, "", [], {})
-    }
+    content = {key: value for key, value in event.items() if key not in _HELD and value not in (None, "", [], {})}
     if record.type != own_type:
         content["type"] = own_type
     if at_ns is not None:
@@ -108,9 +97,7 @@ def _who(
     record.session_id = context.session(meta.get("session"))
     if record.session_id is None and short.startswith("session."):
         record.session_id = context.session(stream)
-    record.agent = context.name(data.get("algo") if short == "run.started" else None) or context.name(
-        meta.get("agent")
-    )
+    record.agent = context.name(data.get("algo") if short == "run.started" else None) or context.name(meta.get("agent"))
     call_id = context.call_id(data.get("call_id"))
     if call_id is not None:
         record.attributes = {"call_id": call_id}

@@ -36,9 +36,7 @@ def _span_hash(tenant: str) -> hashlib.blake2b:
 
 def span_digest(text: str) -> str:
     """Return a W3C span id (16 hex digits) for a source that names its spans otherwise."""
-    return hashlib.blake2b(
-        text.encode("utf-8", "replace"), digest_size=8, person=b"tracehold-span"
-    ).hexdigest()
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8, person=b"tracehold-span").hexdigest()
 
 
 def read_event_id(value: object) -> bytes | None:

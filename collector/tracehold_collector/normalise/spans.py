@@ -54,9 +54,7 @@ def span_record(span: SpanItem, context: NormaliseContext) -> Record:
     return record
 
 
-def _envelope(
-    span: SpanItem, fields: dict[str, Any], classified: Classified, context: NormaliseContext
-) -> Record:
+def _envelope(span: SpanItem, fields: dict[str, Any], classified: Classified, context: NormaliseContext) -> Record:
     name = context.name
     decision, rule = _decision(fields)
     listed = "task" if classified.kind == "wrapper" else classified.kind
@@ -157,9 +155,7 @@ def _name(
 ) -> str | None:
     tool: Any = None
     if kind in _NAMED_BY_TOOL:
-        tool = fields.get("tool") or (
-            fields.get("logfire_name") if classified.type in NAMED_BY_LOGFIRE else None
-        )
+        tool = fields.get("tool") or (fields.get("logfire_name") if classified.type in NAMED_BY_LOGFIRE else None)
         tool = tool or (fields.get("entity") if classified.key == "traceloop.span.kind" else None)
     return (context.name(tool) if tool else None) or context.name(span.name)
 
@@ -215,9 +211,7 @@ def _object(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _attributes(
-    fields: dict[str, Any], context: NormaliseContext, *, odd_time: bool
-) -> dict[str, Any] | None:
+def _attributes(fields: dict[str, Any], context: NormaliseContext, *, odd_time: bool) -> dict[str, Any] | None:
     """The allow-listed attributes: identifiers, enumerations and flags, never texts."""
     found: dict[str, Any] = {}
     reason = fields.get("finish_reason")

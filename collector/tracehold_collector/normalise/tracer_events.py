@@ -35,6 +35,7 @@ _FIXED: Final[dict[str, tuple[Status | None, str | None]]] = {
 _FLAGS: Final = ("has_tool_calls", "streamed")
 _WORDS: Final = ("finish_reason", "origin")
 _RUN_TYPES: Final = frozenset({"run_start", "run_end"})
+_OF_DECISION: Final[dict[str, Status]] = {"suspended": "suspended", "allowed": "ok"}
 _APPROVALS: Final = frozenset({"allowed", "approved", "granted"})
 
 
@@ -45,9 +46,7 @@ class Envelope(NamedTuple):
     held: set[str]
 
 
-def tracer_record(
-    event: Mapping[str, Any], context: NormaliseContext, *, raw: bytes, position: int
-) -> Record:
+def tracer_record(event: Mapping[str, Any], context: NormaliseContext, *, raw: bytes, position: int) -> Record:
     """Return the record of one Tracer event.
 
     Args:
@@ -66,9 +65,7 @@ def tracer_record(
     return record
 
 
-def tracer_envelope(
-    event: Mapping[str, Any], context: NormaliseContext, *, raw: bytes, position: int
-) -> Envelope:
+def tracer_envelope(event: Mapping[str, Any], context: NormaliseContext, *, raw: bytes, position: int) -> Envelope:
     """Return the envelope alone; parameters and errors as in `tracer_record`."""
     get, name = event.get, context.name
     own_type = get("type")
@@ -177,7 +174,7 @@ def _judge(event: Mapping[str, Any], own_type: str) -> tuple[Kind, str | None, S
     if decision in DENIALS:
         return gate(kind, decision), decision, "blocked"
     failed = event.get("error") is not None or event.get("error_type") is not None
-    status = fixed_status or read_status(word) or ("suspended" if decision == "suspended" else None)
+    status = fixed_status or read_status(word) or _OF_DECISION.get(decision or "")
     if status is None and isinstance(word, str):
         # An end that is no gate's decision about a call, such as a run stopped at its limit.
         status = "error" if word == "limited" else "blocked" if word in DENIALS else "unset"

@@ -51,6 +51,7 @@ class Reader:
         Args:
             name: a name of the catalogue.
             parameters: values, as text or typed; `tenants` is bound from `access` and may not be given.
+            access: what the asker may see.
 
         Raises:
             QueryError: no such query, a parameter it does not have or cannot use, or it took too long.

@@ -22,11 +22,11 @@ COLUMNS: Final = {
     "decision": Shown("Decision", fmt.words, 100),
     "decided_by": Shown("Decided by", width=110),
     "rule": Shown("Rule", width=130),
-    "reason": Shown("Reason", width="medium"),
-    "arguments": Shown("Arguments", width="medium"),
+    "reason": Shown("Reason", width=220),
+    "arguments": Shown("Arguments", width=200),
     "agent": Shown("Agent", width=100),
-    "next_event": Shown("What happened next", width="medium", help="The run's next event: type, name and status"),
-    "run_id": Shown("Run", lambda value: fmt.short_id(value, 18), 150),
+    "next_event": Shown("What happened next", width=170, help="The run's next event: type, name and status"),
+    "run_id": Shown("Run", lambda value: fmt.short_id(value, 13), 120),
     "tenant": Shown("Tenant", width="small"),
 }
 

@@ -16,16 +16,16 @@ from tracehold_dashboard.tables import Shown
 RUN_COLUMNS: Final = {
     "started_at": Shown("Started (UTC)", width=150),
     "name": Shown("Name", width="medium"),
-    "agent": Shown("Agent", width="small"),
-    "status": Shown("Status", width=90),
+    "agent": Shown("Agent", width=110),
+    "status": Shown("Status", fmt.status, 90),
     "duration_ns": Shown("Duration", fmt.duration, 100),
-    "llm_calls": Shown("Model calls", fmt.count, 90),
+    "llm_calls": Shown("Model calls", fmt.count, 85),
     "tool_calls": Shown("Tool calls", fmt.count, 80),
     "denials": Shown("Denials", fmt.count, 70, "Decisions of a gate that stopped something"),
     "errors": Shown("Errors", fmt.count, 70),
     "tokens": Shown("Tokens", fmt.count, 90, "Input and output together"),
-    "cost": Shown("Cost (USD)", None, 100, "≥ marks a lower bound: some model calls have no known cost"),
-    "run_id": Shown("Run", lambda value: fmt.short_id(value, 18), 150),
+    "cost": Shown("Cost (USD)", None, 100, "≥ marks a lower bound: some calls have no known cost", right=True),
+    "run_id": Shown("Run", lambda value: fmt.short_id(value, 13), 120),
     "tenant": Shown("Tenant", width="small"),
 }
 

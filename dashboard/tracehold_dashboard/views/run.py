@@ -7,7 +7,7 @@ from typing import Any, Final
 import pandas as pd
 import streamlit as st
 
-from tracehold_dashboard import controls, data, links, tables, tree, waterfall
+from tracehold_dashboard import controls, data, links, tables, theme, tree, waterfall
 from tracehold_dashboard import format as fmt
 from tracehold_dashboard.tables import Shown
 from tracehold_dashboard.views import parts
@@ -82,7 +82,7 @@ def _header(run: pd.Series[Any]) -> None:
     # st.code and not st.title: a name is the trace's, and a title is read as Markdown.
     st.code(f"{run['name'] if not fmt.is_missing(run['name']) else '(no name)'}   {run['run_id']}", language=None)
     top = st.columns(6, border=True)
-    top[0].metric("Status", fmt.words(run["status"]))
+    top[0].metric("Status", fmt.status(run["status"]))
     top[1].metric("Duration", fmt.duration(run["duration_ns"]))
     top[2].metric("Model / tool calls", f"{fmt.count(run['llm_calls'])} / {fmt.count(run['tool_calls'])}")
     top[3].metric("Denials / errors", f"{fmt.count(run['denials'])} / {fmt.count(run['errors'])}")
@@ -130,7 +130,7 @@ def _waterfall(where: dict[str, Any], run: pd.Series[Any]) -> str | None:
     page = shown.iloc[first : first + _SPANS_A_PAGE]
     run_ns = max(_length(spans), 0 if fmt.is_missing(run["duration_ns"]) else int(run["duration_ns"]))
     state: Any = st.plotly_chart(
-        waterfall.figure(page, run_ns),
+        waterfall.figure(page, run_ns, ink=theme.ink(dark=st.context.theme.type == "dark")),
         key=f"{key}_{first}",
         on_select="rerun",
         selection_mode="points",

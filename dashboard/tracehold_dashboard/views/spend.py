@@ -90,8 +90,8 @@ def _chart(by_day: pd.DataFrame, zone: str) -> None:
     st.plotly_chart(
         spend_chart.figure(by_day, _MEASURES[measure or "Cost"]), key="spend_chart", config={"displayModeBar": False}
     )
-    st.caption("Days of the time zone below; calls whose time is not known are on no day.")
-    st.code(zone, language=None)
+    # The collector has taken the zone by now, so it is one of the IANA names and not just anything.
+    st.caption(f"Days of {zone}. Calls whose time is not known are on no day.")
 
 
 def _tables(by_day: pd.DataFrame, filters: dict[str, Any]) -> None:
@@ -114,7 +114,7 @@ def _tables(by_day: pd.DataFrame, filters: dict[str, Any]) -> None:
 
 
 _SPEND_COLUMNS: Final = {
-    "cost": Shown("Cost (USD)", None, 110, "≥ marks a lower bound: some calls have no known cost"),
+    "cost": Shown("Cost (USD)", None, 110, "≥ marks a lower bound: some calls have no known cost", right=True),
     "calls": Shown("Calls", fmt.count, 80),
     "unpriced_calls": Shown("Without cost", fmt.count, 100, "Calls without a known cost"),
     "input_tokens": Shown("Tokens in", fmt.count, 110),

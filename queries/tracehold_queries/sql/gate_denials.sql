@@ -67,19 +67,27 @@ page AS MATERIALIZED (
     LIMIT $limit::BIGINT
     OFFSET $offset::BIGINT
 ),
+steps AS NOT MATERIALIZED (
+    SELECT
+        tenant,
+        run_id,
+        event_id,
+        coalesce(seq, 0) AS seq,
+        -- A Tracer's run_end names the run's start as its own and how long it took: it happened at the end.
+        started_at + CASE WHEN type = 'run_end' THEN coalesce(duration_ns, 0) ELSE 0 END AS at,
+        concat_ws(' ', type, name, status) AS what
+    FROM events
+),
 following AS (
     SELECT
         page.event_id,
-        arg_min(
-            {'id': later.event_id::VARCHAR, 'what': concat_ws(' ', later.type, later.name, later.status)},
-            (later.started_at, coalesce(later.seq, 0), later.event_id)
-        ) AS event
+        arg_min({'id': steps.event_id::VARCHAR, 'what': steps.what}, (steps.at, steps.seq, steps.event_id)) AS event
     FROM page
-    JOIN events AS later
-      ON later.tenant = page.tenant
-     AND later.run_id = page.run_id
-     AND later.started_at >= page.started_at
-     AND (later.started_at, coalesce(later.seq, 0), later.event_id) > (page.started_at, page.seq, page.event_id)
+    JOIN steps
+      ON steps.tenant = page.tenant
+     AND steps.run_id = page.run_id
+     AND steps.at >= page.started_at
+     AND (steps.at, steps.seq, steps.event_id) > (page.started_at, page.seq, page.event_id)
     GROUP BY page.event_id
 )
 SELECT

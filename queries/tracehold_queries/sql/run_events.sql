@@ -63,6 +63,10 @@ FROM events
 WHERE run_id = $run_id
   AND ($tenant::VARCHAR IS NULL OR tenant = $tenant)
   AND ($tenants::VARCHAR[] IS NULL OR list_contains($tenants::VARCHAR[], tenant))
-ORDER BY events.started_at NULLS LAST, seq NULLS LAST, events.event_id
+ORDER BY
+    -- A Tracer's run_end names the run's start as its own and how long it took: it happened at the end.
+    events.started_at + CASE WHEN type = 'run_end' THEN coalesce(duration_ns, 0) ELSE 0 END NULLS LAST,
+    seq NULLS LAST,
+    events.event_id
 LIMIT $limit::BIGINT
 OFFSET $offset::BIGINT

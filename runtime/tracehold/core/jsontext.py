@@ -10,8 +10,10 @@ import orjson
 
 
 def dumps(value: Any, *, option: int = 0) -> bytes:
-    """Return `value` as strict JSON. Values JSON does not know are written as text (EXP-05); NaN and infinity become
-    null; lone surrogates become U+FFFD; integers beyond 64 bits stay exact.
+    """Return `value` as strict JSON.
+
+    Values JSON does not know are written as text (EXP-05); NaN and infinity become null; lone surrogates become "?";
+    integers beyond 64 bits stay exact.
 
     Args:
         value: any nesting of dicts, lists and scalars.

@@ -6,6 +6,7 @@ leaks between concurrent runs (EXEC-07, EXEC-08). A run started inside a run joi
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 from collections.abc import Callable, Mapping
@@ -173,9 +174,7 @@ def leave_span(span: OpenSpan, token: Token[OpenSpan | None]) -> None:
 
 
 def _reset(variable: ContextVar[Any], token: Token[Any]) -> None:
-    try:
+    # ValueError: closed from another task or by the garbage collector. That context keeps its own value, and an ended
+    # span is stepped over when it is read (FR-07).
+    with contextlib.suppress(ValueError):
         variable.reset(token)
-    except ValueError:
-        # Closed from another task or by the garbage collector: that context keeps its own value, and an ended
-        # span is stepped over when it is read (FR-07).
-        pass

@@ -44,7 +44,6 @@ class Attribute(NamedTuple):
 _LLM: Final = frozenset({"llm"})
 _AGENT: Final = frozenset({"run", "agent"})
 _TOOL: Final = frozenset({"tool"})
-_ASKED_FOR_TOOL: Final = frozenset({"tool", "gate", "approval"})
 _SPENDING: Final = _LLM | _AGENT
 
 GENAI_ATTRIBUTES: Final = (
@@ -60,8 +59,8 @@ GENAI_ATTRIBUTES: Final = (
     Attribute("gen_ai.usage.cache_read.input_tokens", "cached_tokens", "1.41", _SPENDING),
     Attribute("gen_ai.usage.cache_write.input_tokens", "cache_write_tokens", "genai-0.1.0", _SPENDING),
     Attribute("gen_ai.usage.reasoning.output_tokens", "reasoning_tokens", "1.41", _SPENDING),
-    Attribute("gen_ai.tool.name", "tool", "1.41", _ASKED_FOR_TOOL),
-    Attribute("gen_ai.tool.call.id", "call_id", "1.41", _ASKED_FOR_TOOL),
+    Attribute("gen_ai.tool.name", "tool", "1.41", _TOOL),
+    Attribute("gen_ai.tool.call.id", "call_id", "1.41", _TOOL),
     Attribute("gen_ai.tool.call.arguments", "arguments", "1.41", _TOOL),
     Attribute("gen_ai.tool.call.result", "result", "1.41", _TOOL),
 )
@@ -91,7 +90,8 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     "retrieval": Operation("retrieval", None, "client"),
     "memory": Operation("search_memory", None, "internal"),
 }
-"""Kinds that are a GenAI operation. A gate is none: what it stopped was never executed (FR-61)."""
+"""Kinds that are a GenAI operation. A gate is none: what it stopped was never executed (FR-61). Its tool is told
+by an attribute of ours, since backends take any span with a `gen_ai.tool.name` for an execution."""
 
 EVENT_ID: Final = "tracehold.event_id"
 RUN_ID: Final = "tracehold.run_id"
@@ -104,6 +104,7 @@ OWN_ATTRIBUTES: Final = (
     ("tracehold.decision", "decision"),
     ("tracehold.decided_by", "decided_by"),
     ("tracehold.rule", "rule"),
+    ("tracehold.tool", "gated_tool"),
     ("tracehold.cost_usd", "cost_usd"),
     ("tracehold.seq", "seq"),
     (EVENT_ID, "event_id"),
@@ -134,6 +135,9 @@ KIND_OF_TYPE: Final[Mapping[str, str]] = {
 }
 """The kind of each Tracer event type; any other is kind "other" unless the event says its kind itself."""
 
+GATES: Final = frozenset({"gate", "approval"})
+"""Kinds that decide about a tool without running it."""
+
 _GATED: Final = frozenset({"llm_call", "tool_call", "approval_decision", "guardrail_trip"})
 _DECISION_OF_TYPE: Final = {"guardrail_trip": "tripped", "approval_request": "suspended"}
 _FAILED_TYPES: Final = frozenset(
@@ -152,7 +156,7 @@ _USAGE: Final = (
 )
 _BY_KIND: Final = {
     kind: tuple((a.name, a.fact) for a in GENAI_ATTRIBUTES if not a.kinds or kind in a.kinds)
-    for kind in ("llm", "tool", "gate", "approval", "run", "agent", "other")
+    for kind in ("llm", "tool", "run", "agent", "other")
 }
 _INT64: Final = 1 << 63
 
@@ -186,6 +190,8 @@ def event_facts(event: Mapping[str, Any]) -> dict[str, Any]:
     elif status in _FAILED_WORDS or event_type in _FAILED_TYPES or (not status and _tells_error(event)):
         facts["status"] = "error"
     facts["kind"] = "gate" if denied and kind in {"tool", "llm"} else kind
+    if facts["kind"] in GATES:
+        facts["gated_tool"] = event.get("tool")
     if "cost_usd" in event and not _is_amount(event["cost_usd"]):
         facts["cost_usd"] = None
     if kind == "tool":

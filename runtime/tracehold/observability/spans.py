@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from contextvars import Token
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from tracehold.core.clock import NS_PER_MS, now_ns
 from tracehold.core.ids import new_span_id
@@ -100,7 +100,7 @@ class Span(_Timed):
         super().__init__(tracer, name, attributes)
         self._kind = kind
 
-    def __enter__(self) -> Span:
+    def __enter__(self) -> Self:
         """Make this the current span."""
         run = current_run() or self._tracer._run_without_context()  # noqa: SLF001
         outer = current_span()
@@ -119,7 +119,7 @@ class Span(_Timed):
         event = {"type": SPAN, "kind": self._kind, **fields, "parent_span_id": parent}
         self._tracer._emit(_with_attributes(event, self._attributes), span.run, span.parent)  # noqa: SLF001
 
-    async def __aenter__(self) -> Span:
+    async def __aenter__(self) -> Self:
         """As `__enter__`."""
         return self.__enter__()
 
@@ -150,7 +150,7 @@ class Run(_Timed):
         """Add attributes to the event this run emits when it ends; later values win."""
         (self._joined._attributes if self._joined else self._attributes).update(attributes)  # noqa: SLF001
 
-    def __enter__(self) -> Run:
+    def __enter__(self) -> Self:
         """Begin the run, or join the one this code is part of."""
         self._run_token = enter_run(self._context)
         if self._run_token is None:
@@ -180,7 +180,7 @@ class Run(_Timed):
         self._tracer._open_runs.pop(self._context.run_id, None)  # noqa: SLF001
         leave_run(self._run_token)
 
-    async def __aenter__(self) -> Run:
+    async def __aenter__(self) -> Self:
         """As `__enter__`."""
         return self.__enter__()
 

@@ -36,7 +36,8 @@ class Tracer:
         strict: raise what cleaning or an exporter's inline attempt raised (TRC-14, TRC-16).
         extra_secret_keys: further substrings, ignoring case, of key names whose value is masked (TRC-07).
         extra_secret_patterns: further regular expressions, text or compiled, masked inside values (TRC-07).
-        content: let exporters that declare `accepts_content` see prompts, replies, arguments and results in full (DEC-15).
+        content: let exporters that declare `accepts_content` see prompts, replies, arguments and results in full
+            (DEC-15).
         content_max_bytes: where such content is cut, per value; default 256 KiB.
         service: name of the program, stamped on each event; default the standard `OTEL_SERVICE_NAME`.
 
@@ -145,7 +146,8 @@ class Tracer:
 
     def force_flush(self, timeout_s: float = 5.0) -> bool:
         """Wait at most `timeout_s` seconds an exporter until accepted events are handed over; say whether all are."""
-        return all([exporter.force_flush(timeout_s) for exporter in self.exporters])
+        handed_over = [exporter.force_flush(timeout_s) for exporter in self.exporters]
+        return all(handed_over)
 
     def close(self) -> None:
         """Close every exporter, each whatever the others do (TRC-20)."""

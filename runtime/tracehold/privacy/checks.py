@@ -16,10 +16,36 @@ _CARD: Final = re.compile(
     r"|(?:5018|5020|5038|58\d\d|6304|6759|676[1-3])\d{8,15}"
 )
 _MASTERCARD_LENGTH: Final = 16
+_CARD_FLOOR: Final = 10**12
+_CARD_CEILING: Final = 10**19
 _CARD_MIN: Final = 13
 _CARD_MAX: Final = 19
-_IBAN_MIN: Final = 15
-_IBAN_MAX: Final = 34
+# ISO 13616 registry: how many characters an IBAN of each country has.
+_IBAN_COUNTRIES: Final = {
+    15: "NO",
+    16: "BE",
+    18: "DK FI FO GL NL SD",
+    19: "MK SI",
+    20: "AT BA EE KZ LT LU MN XK",
+    21: "CH CR HR LI LV",
+    22: "BG BH DE GB GE IE ME RS VA",
+    23: "AE GI IL IQ OM SO TL",
+    24: "AD CZ ES MD PK RO SA SE SK TN VG",
+    25: "LY PT ST",
+    26: "IS TR",
+    27: "BI DJ FR GR IT MC MR SM",
+    28: "AL AZ BY CY DO GT HU LB NI PL SV",
+    29: "BR EG PS QA UA",
+    30: "JO KW MU YE",
+    31: "MT SC",
+    32: "LC",
+    33: "RU",
+}
+IBAN_PATTERN: Final = "|".join(
+    rf"(?:{countries.replace(' ', '|')})\d\d(?:[ -]?[A-Z0-9]){{{length - 4}}}"
+    for length, countries in _IBAN_COUNTRIES.items()
+)
+"""Matches the form of an IBAN, compact or in groups; `is_iban` then tests its check digits."""
 
 
 def digits_of(text: str) -> str:
@@ -43,17 +69,19 @@ def is_card_number(digits: str) -> bool:
     return passes_luhn(digits) and len(set(digits)) > 1
 
 
-def is_card_integer(number: int) -> bool:
-    """Return whether an integer is a payment card number (DEC-09)."""
-    return 10**12 <= number < 10**19 and is_card_number(str(number))
+def is_card_value(number: object) -> bool:
+    """Return whether a number, of any kind, is a payment card number (DEC-09)."""
+    if isinstance(number, float) and number.is_integer():
+        number = int(number)
+    if isinstance(number, int) and not _CARD_FLOOR <= number < _CARD_CEILING:
+        return False  # a number of thousands of digits cannot even be written as text
+    return is_card_number(str(number))
 
 
 def is_iban(text: str) -> bool:
-    """Return whether `text` (spaces and hyphens allowed) passes the IBAN check of ISO 13616: mod 97 is 1."""
+    """Return whether ASCII `text` (spaces and hyphens allowed) passes the check of ISO 13616: mod 97 is 1."""
     compact = text.replace(" ", "").replace("-", "").upper()
-    if not _IBAN_MIN <= len(compact) <= _IBAN_MAX or not compact.isascii() or not compact.isalnum():
-        return False
-    return int("".join(str(int(char, 36)) for char in compact[4:] + compact[:4])) % 97 == 1
+    return compact.isalnum() and int("".join(str(int(char, 36)) for char in compact[4:] + compact[:4])) % 97 == 1
 
 
 def is_ssn(digits: str) -> bool:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from tracehold.privacy.checks import is_card_integer
-from tracehold.privacy.conversion import as_plain, is_record
+from tracehold.privacy.checks import is_card_value
+from tracehold.privacy.conversion import as_plain, is_named_tuple, is_record
 from tracehold.privacy.detection import TextMasker
-from tracehold.privacy.keycodes import (ACCOUNTING, JUDGE_VALUE, PAIR, PLAIN, RENAME, SECRET, STRUCTURAL, KeyCodes)
+from tracehold.privacy.keycodes import ACCOUNTING, JUDGE_VALUE, PAIR, PLAIN, RENAME, SECRET, STRUCTURAL, KeyCodes
 from tracehold.privacy.keys import KeyRules
 from tracehold.privacy.truncation import cut
 
@@ -26,6 +26,8 @@ _CARD_FLOOR: Final = 10**12
 _NO_CARD: Final = 10**400
 _PAIR_NAMES: Final = ("name", "key", "header", "field")
 _RETRY_DEPTHS: Final = (16, 4)
+
+_Cleaned = TypeVar("_Cleaned")
 
 _Path = set[int]
 """The ids of the containers around the value at hand, for telling a cycle from a value that stands in two places."""
@@ -105,24 +107,23 @@ class Cleaner:
         except RecursionError:
             return self._with_depth(lambda depth: self._dict(event, codes, max_len, depth, {id(event)}))
 
-    def _with_depth(self, walk: Callable[[int], Any]) -> Any:
+    def _with_depth(self, walk: Callable[[int], _Cleaned]) -> _Cleaned:
         """Walk as deep as allowed; when the caller has left little of the stack, less deep."""
         for depth in (self._max_depth, *_RETRY_DEPTHS):
             try:
                 return walk(depth)
             except RecursionError:
-                if depth == _RETRY_DEPTHS[-1]:
-                    raise
-        return TOO_DEEP
+                continue
+        return walk(1)
 
     def _value(self, value: Any, max_len: int | None, depth: int, path: _Path) -> Any:
         kind = type(value)
         if kind is str:
             return self._text(value, max_len)
-        if kind is float or value is None or kind is bool:
+        if value is None or kind is bool:
             return value
-        if kind is int:
-            return self._mask if value >= self._card_floor and is_card_integer(value) else value
+        if kind is int or kind is float:
+            return self._mask if value >= self._card_floor and is_card_value(value) else value
         if kind is dict or kind is list or kind is tuple or is_record(value):
             if depth <= 0:
                 return TOO_DEEP
@@ -135,7 +136,7 @@ class Cleaner:
             return cleaned
         plain = as_plain(value)
         if type(plain) is kind:  # a number of a kind that has no plainer form
-            return self._mask if is_card_integer(value) and self._redact else value
+            return self._mask if self._redact and is_card_value(value) else value
         return self._value(plain, max_len, depth, path)
 
     def _container(self, value: Any, kind: type, max_len: int | None, depth: int, path: _Path) -> Any:
@@ -145,7 +146,7 @@ class Cleaner:
             return self._list(value, max_len, depth, path)
         if isinstance(value, Mapping):
             return self._dict(dict(value), self._codes, max_len, depth, path)
-        if isinstance(value, tuple) and hasattr(value, "_make"):
+        if is_named_tuple(value):
             fields = self._dict(dict(zip(value._fields, value, strict=True)), self._codes, max_len, depth, path)
             return value._make(fields.values())
         if isinstance(value, tuple):
@@ -166,12 +167,13 @@ class Cleaner:
     def _list(self, value: list[Any], max_len: int | None, depth: int, path: _Path) -> list[Any]:
         out = []
         known = self._known_clean
+        floor = self._card_floor
         for item in value:
             kind = type(item)
             if kind is str:
                 short = max_len is None or len(item) <= max_len
                 out.append(item if short and item in known else self._text(item, max_len))
-            elif kind is float or kind is bool or item is None:
+            elif kind is bool or item is None or ((kind is int or kind is float) and item < floor):
                 out.append(item)
             else:
                 out.append(self._value(item, max_len, depth, path))
@@ -194,7 +196,7 @@ class Cleaner:
                 if kind is str:
                     short = max_len is None or len(value) <= max_len
                     out[key] = value if short and value in known else self._text(value, max_len)
-                elif kind is float or kind is bool or value is None or (kind is int and value < floor):
+                elif kind is bool or value is None or ((kind is int or kind is float) and value < floor):
                     out[key] = value
                 else:
                     out[key] = self._value(value, max_len, depth, path)
@@ -281,9 +283,14 @@ class Cleaner:
         return self._masker(text) if self._redact else text
 
     def _mask_pair(self, source: Mapping[Any, Any], out: dict[str, Any]) -> None:
-        """Mask the value of `{"name": "Authorization", "value": ...}`: the name of the field stands beside it."""
+        """Mask the value of `{"name": "Authorization", "value": ...}`: the name of the field stands beside it.
+
+        Where `key` stands beside `value` it names a field and is none of the secrets of TRC-03.
+        """
         if "value" not in out or not self._redact:
             return
+        if out.get("key") == self._mask and type(source.get("key")) is str:
+            out["key"] = self._masker(source["key"])
         for field in _PAIR_NAMES:
             name = source.get(field)
             if type(name) is str and self._rules.holds_secret(name, source["value"]):
@@ -307,5 +314,7 @@ def _is_hashable(value: Any) -> bool:
 
 
 def _in_order(source: Mapping[Any, Any], numbers: dict[str, Any], cleaned: dict[str, Any]) -> dict[str, Any]:
-    ordered = {key: (numbers[key] if key in numbers else cleaned[key]) for key in source if key in numbers or key in cleaned}
+    ordered = {
+        key: (numbers[key] if key in numbers else cleaned[key]) for key in source if key in numbers or key in cleaned
+    }
     return {**ordered, **cleaned}

@@ -14,6 +14,11 @@ def is_record(value: object) -> bool:
     return isinstance(value, (list, tuple, set, frozenset, Mapping))
 
 
+def is_named_tuple(value: Any) -> bool:
+    """Return whether `value` is an instance of a named tuple class: its fields have names, which are keys."""
+    return isinstance(value, tuple) and hasattr(value, "_fields") and hasattr(value, "_make")
+
+
 def as_plain(value: Any) -> Any:
     """Return the plain form of an object: a str, int, float or dict, or the object itself if it is another number.
 

@@ -33,6 +33,8 @@ _DIGITS: Final = b"0000"
 
 _REMEMBERED_LEN: Final = 96
 _REMEMBERED_MAX: Final = 8192
+_PASSES_MAX: Final = 4
+_JOINING: Final = frozenset("_-+./@=")
 _HEAD_MARGIN: Final = 8192
 """More than any detector but the private key reads from its start, and that one masks to the end of what it sees."""
 
@@ -133,7 +135,7 @@ class Scanner:
                 reach = max(reach, covered[1])
                 covered = next(known, None)
             if reach < end or (end < 0 and reach < len(text)):
-                self._try_run(text, start, found)
+                end = max(end, self._try_run(text, start, found)) if end >= 0 else self._try_run(text, start, found)
             if end < 0:
                 break
             start = runs.find(_RUN, end)
@@ -141,12 +143,13 @@ class Scanner:
             found = _outside_public_material(found, self._by_look, text, low)
         spans += found
 
-    def _try_run(self, text: str, start: int, found: list[_Span]) -> None:
+    def _try_run(self, text: str, start: int, found: list[_Span]) -> int:
         for rank, detector in self._runs:
             match = detector.pattern.match(text, start)
             if match is not None and (detector.check is None or detector.check(match)):
                 found.append((*match.span(detector.group), rank))
-                return
+                return match.end()
+        return -1
 
     def _resolve(self, spans: list[_Span]) -> list[Finding]:
         """Merge spans that overlap; the stretch is called after the best-ranked detector in it."""
@@ -186,9 +189,8 @@ def _any_in(literals: tuple[str, ...], text: str) -> bool:
 
 def _search(detector: Detector, rank: int, text: str, spans: list[_Span]) -> None:
     check, group = detector.check, detector.group
-    for match in detector.pattern.finditer(text):
-        if check is None or check(match):
-            spans.append((*match.span(group), rank))
+    matches = detector.pattern.finditer(text)
+    spans += [(*match.span(group), rank) for match in matches if check is None or check(match)]
 
 
 def _match_at_hints(detector: Detector, rank: int, hint: str, text: str, low: str, spans: list[_Span]) -> None:
@@ -306,7 +308,7 @@ class TextMasker:
         if text in known:
             return text
         findings = self._scanner.find(text)
-        masked = replace(text, findings, self._mask) if findings else text
+        masked = self._masked(text, findings) if findings else text
         for pattern in self._extra:
             masked = pattern.sub(self._mask_extra, masked)
         if masked == text:
@@ -316,6 +318,20 @@ class TextMasker:
                 known.add(text)
             return text
         return masked
+
+    def _masked(self, text: str, findings: list[Finding]) -> str:
+        """Replace the findings, and again what stands out only then, so that masking twice changes nothing (RED-01).
+
+        A mask ends the word it stands in. Where a finding touches other text, that can make a number or a name of the
+        rest that was none before.
+        """
+        for _pass in range(_PASSES_MAX):
+            masked = replace(text, findings, self._mask)
+            if masked == text or not any(_touches(text, finding) for finding in findings):
+                return masked
+            text = masked
+            findings = self._scanner.find(text)
+        return text
 
     def head(self, text: str, keep: int) -> tuple[str, int]:
         """Return the masked beginning of `text`, at least `keep` characters of it, and how many were not looked at.
@@ -333,6 +349,11 @@ class TextMasker:
 
     def _mask_extra(self, match: re.Match[str]) -> str:
         return self._mask("custom") if match[0] else ""
+
+
+def _touches(text: str, finding: Finding) -> bool:
+    before, after = text[finding.start - 1 : finding.start], text[finding.end : finding.end + 1]
+    return after.isalnum() or before.isalnum() or after in _JOINING or before in _JOINING
 
 
 def replace(text: str, findings: Iterable[Finding], mask: Callable[[str], str]) -> str:

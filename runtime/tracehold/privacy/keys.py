@@ -1,4 +1,6 @@
-"""Does the name of a field say that its value is a secret? (TRC-03, TRC-04, TRC-07, TRC-08, RED-12, DEC-09)
+"""Judging whether the name of a field says that its value is a secret.
+
+Rules: TRC-03, TRC-04, TRC-07, TRC-08, RED-12, DEC-09.
 
 A name is split into words (`githubToken`, `X-API-Key`, `db_password`) and the words decide, so that `secretary`,
 `author` and `max_tokens` stay readable (FR-45) while the documented substrings of TRC-03 remain the floor.
@@ -12,6 +14,7 @@ from enum import IntEnum
 from typing import Final
 
 from tracehold.core.errors import ConfigurationError
+from tracehold.privacy.vocabulary import words
 
 _CACHE_MAX: Final = 4096
 _KEY_MAX: Final = 256
@@ -28,53 +31,58 @@ _CONTAINS: Final = re.compile(
 )
 _NOT_A_SECRET: Final = re.compile(r"secret(?:ar|ion|ive|ly|or|e[ds]?$|ing)")
 
-_EXACT: Final = frozenset(
+_EXACT: Final = words(
     "key token secret password passwd auth authorization bearer credential credentials apikey accesstoken"
     " refreshtoken idtoken authtoken proxyauthorization cookie cookies setcookie privatekey otp totp pin passphrase"
     " passcode pwd pass ssn cvv cvc cvc2 cvv2 jwt sessionid jsessionid phpsessid aspnetsessionid connectsid sessid"
     " socialsecuritynumber socialsecurity cardnumber creditcard creditcardnumber ccnumber debitcardnumber"
     " bankaccountnumber passportnumber passportno mnemonic seedphrase recoveryphrase recoverycode recoverycodes"
     " backupcodes securitycode securityanswer mfacode otpcode twofactorcode onetimepassword onetimecode"
-    " verificationcode accountkey sharedaccesskey sharedaccesssignature sastoken".split()
+    " verificationcode accountkey sharedaccesskey sharedaccesssignature sastoken"
 )
-_LAST_WORD: Final = frozenset(
+_LAST_WORD: Final = words(
     "token password passwd passphrase passcode secret secrets credential credentials cookie cookies authorization"
-    " bearer jwt otp totp cvv cvc ssn pwd apikey authtoken passwords".split()
+    " bearer jwt otp totp cvv cvc ssn pwd apikey authtoken passwords"
 )
 # What may follow the word that names the secret without changing what the field holds.
-_TAIL: Final = frozenset("value raw plain plaintext header hash b64 base64 hex encoded string text str env var".split())
+_TAIL: Final = words("value raw plain plaintext header hash b64 base64 hex encoded string text str env var")
 
-_TOKEN_BUT: Final = frozenset(
+_TOKEN_BUT: Final = words(
     "stop eos bos pad unk sep cls mask end start begin special next page continuation sync cancel cancellation first"
     " last num number prev previous max min total per image cursor pagination prompt completion input output cached"
-    " cache reasoning audio text count think thinking eot eom bpe sub word boundary separator oov decoder encoder".split()
+    " cache reasoning audio text count think thinking eot eom bpe sub word boundary separator oov decoder encoder"
 )
-_TOKENS_SECRET: Final = frozenset("access refresh auth api bearer session oauth secret csrf id".split())
-_KEY_AFTER: Final = frozenset(
+_TOKENS_SECRET: Final = words("access refresh auth api bearer session oauth secret csrf id")
+_KEY_AFTER: Final = words(
     "api private secret access encryption decryption signing account ssh master auth subscription shared storage"
     " service deploy hmac aes rsa pgp gpg app webhook functions symmetric wallet admin openai anthropic azure"
     " google gemini cohere mistral groq stripe sendgrid twilio datadog sentry jwt cipher ingest license write"
-    " consumer client host root bearer session".split()
+    " consumer client bearer session"
 )
-_PASS_AFTER: Final = frozenset(
+_PASS_AFTER: Final = words(
     "db smtp user admin root mysql pg ftp sftp redis mail email login database postgres proxy http my new old imap"
-    " ldap rabbitmq mongo auth mq amqp sql become sudo ssh wifi".split()
+    " ldap rabbitmq mongo auth mq amqp sql become sudo ssh wifi"
 )
-_PIN_AFTER: Final = frozenset("card user debit credit security sim atm access account my old new login".split())
-_AUTH_AFTER: Final = frozenset("x basic proxy http registry docker git npm".split())
+_PIN_AFTER: Final = words("card user debit credit security sim atm access account my old new login")
+_AUTH_AFTER: Final = words("x basic proxy http registry docker git npm")
 
-_AUTH_SCHEMES: Final = frozenset(
+_AUTH_SCHEMES: Final = words(
     "none basic bearer digest negotiate ntlm kerberos oauth oauth1 oauth2 oidc openid saml mtls tls jwt hmac apikey"
     " api_key api-key ldap sso iam aws sigv4 session cookie anonymous public private required optional enabled"
-    " disabled user service_account password token".split()
+    " disabled user service_account password token"
 )
-_FIELD_WORDS: Final = frozenset(
+_FIELD_WORDS: Final = words(
     "id ids name names title type kind status state date time timestamp created updated modified deleted started"
     " finished ended at by on of in first last full customer user order orders price amount total count number size"
     " score rank index position priority category label country city region email phone address description"
-    " version level year month day hour duration latency cost currency quantity rating popularity relevance".split()
+    " version level year month day hour duration latency cost currency quantity rating popularity relevance"
 )
 _PATH_START: Final = re.compile(r"(?:/|~|\.{1,2}/|[A-Za-z]:[\\/])")
+
+
+_DOTTED: Final = re.compile(r"[a-z][a-z_]*(?:\.(?:[a-z][a-z_]*|[0-9]{1,3}))+")
+_SEPARATORS: Final = re.compile(r"[_.\-]")
+_FIELD_NAME_MAX: Final = 96
 
 
 class KeyVerdict(IntEnum):
@@ -118,7 +126,7 @@ class KeyRules:
         """Return whether `value` under `key` must be masked.
 
         Three names are used for harmless things as well, and a closed list of values tells them apart: `key` with
-        the name of a sort field, `auth` with the name of a scheme, `pwd` with a path. `None` and booleans tell
+        the name of a field, `auth` with the name of a scheme, `pwd` with a path. `None` and booleans tell
         whether something is set, and stay.
         """
         verdict = self.verdict(key)
@@ -202,4 +210,8 @@ def _harmless(verdict: KeyVerdict, value: str) -> bool:
         return value.lower() in _AUTH_SCHEMES
     if verdict is KeyVerdict.WEAK_PWD:
         return _PATH_START.match(value) is not None
-    return all(word in _FIELD_WORDS for word in re.split(r"[_.\-]", value[:64].lower())) and len(value) <= 64  # noqa: PLR2004
+    if len(value) > _FIELD_NAME_MAX:
+        return False
+    return _DOTTED.fullmatch(value) is not None or all(
+        word in _FIELD_WORDS for word in _SEPARATORS.split(value.lower())
+    )

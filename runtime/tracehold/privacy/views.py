@@ -1,6 +1,6 @@
-"""Other readings of a text: what it says once escapes, look-alike characters and invisible characters are undone.
+r"""Other readings of a text: what it says once escapes, look-alike characters and invisible characters are undone.
 
-A secret that was percent-encoded twice, written as `\\u0040`, set in full-width digits or split by a zero-width space is
+A secret that was percent-encoded twice, written as `\u0040`, set in full-width digits or split by a zero-width space is
 the same secret. Each reading is searched like the text itself, and what is found is carried back to the places in
 the original (FR-39).
 """
@@ -11,7 +11,7 @@ import re
 import sys
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Final
 
@@ -24,49 +24,87 @@ _ESCAPE: Final = re.compile(
 _INVISIBLE: Final = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]+")
 
 # Letters of other scripts that are drawn like Latin ones, after the Unicode confusables data (UTS 39).
-_HOMOGLYPHS: Final = str.maketrans(
-    "АВЕЅІЈКМНОРСТУХаеѕіјорсухԁԛԝһΑΒΕΖΗΙΚΜΝΟΡΤΥΧονıꞵ‐‑‒–—−﹣“”„‘’‚",
-    "ABESIJKMHOPCTYXaesijopcyxdqwhABEZHIKMNOPTYXovib------" + "-" + '"""' + "'''",
-)
+_HOMOGLYPHS: Final = {
+    **str.maketrans(
+        "АВЕЅІЈКМНОРСТУХаеѕіјорсухԁԛԝһΑΒΕΖΗΙΚΜΝΟΡΤΥΧονıꞵ",
+        "ABESIJKMHOPCTYXaesijopcyxdqwhABEZHIKMNOPTYXovib",
+    ),
+    **dict.fromkeys((*range(0x2010, 0x2016), 0x2212, 0xFE63), ord("-")),
+    **dict.fromkeys((0x201C, 0x201D, 0x201E), ord('"')),
+    **dict.fromkeys((0x2018, 0x2019, 0x201A), ord("'")),
+}
 
 
 class View:
-    """A reading of a text and the way back from its positions to those of the text it was made from."""
+    """A reading of a text, and the way back from its positions to those of the text it was made from.
 
-    __slots__ = ("_origin", "_there", "text")
+    The way back is worked out when it is first asked for: most readings hold nothing to carry back.
+    """
 
-    def __init__(self, text: str, here: list[int], there: list[int]) -> None:
-        self.text = text
-        self._origin = here
-        self._there = there
+    __slots__ = ("_here", "_parent", "_pattern", "_there", "_to", "text")
+
+    def __init__(self, parent: View | str, pattern: re.Pattern[str], to: Callable[[re.Match[str]], str]) -> None:
+        """Read `parent` with each match of `pattern` replaced by what `to` returns."""
+        self._parent = parent
+        self._pattern = pattern
+        self._to = to
+        self._here: list[int] | None = None
+        self._there: list[int] = []
+        self.text = pattern.sub(to, self._source)
+
+    @property
+    def _source(self) -> str:
+        return self._parent if isinstance(self._parent, str) else self._parent.text
 
     def original(self, position: int) -> int:
-        """Return where `position` of this reading stands in the text it was made from."""
-        if not self._origin:
-            return position
-        index = bisect_right(self._origin, position) - 1
-        return position if index < 0 else position - self._origin[index] + self._there[index]
+        """Return where `position` of this reading stands in the text that the first reading was made from."""
+        if self._here is None:
+            self._here = self._marks()
+        index = bisect_right(self._here, position) - 1
+        if index >= 0:
+            position += self._there[index] - self._here[index]
+        return position if isinstance(self._parent, str) else self._parent.original(position)
+
+    def _marks(self) -> list[int]:
+        """Note each place where the distance between the two texts changes."""
+        here: list[int] = []
+        shift = 0
+        for match in self._pattern.finditer(self._source):
+            start, end = match.span()
+            width = len(self._to(match))
+            if width == end - start:
+                continue
+            at = start + shift
+            if width:
+                here.append(at)
+                self._there.append(start)
+            here.append(at + width)
+            self._there.append(end)
+            shift += width - (end - start)
+        return here
 
 
 def plain_view(text: str) -> View:
-    """Return the reading to search first: the text itself, or its folded form when it is not ASCII."""
-    if text.isascii():
-        return View(text, [], [])
-    folded = text.translate(_fold_table()) if _foldable().search(text) else text
-    return _replace(_INVISIBLE, folded, lambda _match: "")
+    """Return the reading of a text beyond ASCII: look-alike characters folded, invisible ones left out."""
+    return View(text.translate(_fold_table()), _INVISIBLE, _nothing)
 
 
 def decoded_views(text: str) -> Iterator[View]:
     """Yield the readings of `text` in which escapes are undone, one level at a time."""
-    view = View(text, [], [])
+    view: View | str = text
+    current = text
     for _level in range(_MAX_LEVELS):
-        if not has_escapes(view.text):
+        if not has_escapes(current):
             return
-        deeper = _replace(_ESCAPE, view.text, _unescape)
-        if deeper.text == view.text:
+        view = View(view, _ESCAPE, _unescape)
+        if view.text == current:
             return
-        view = _compose(view, deeper)
+        current = view.text
         yield view
+
+
+def _nothing(_match: re.Match[str]) -> str:
+    return ""
 
 
 def has_escapes(text: str) -> bool:
@@ -80,41 +118,6 @@ def _unescape(match: re.Match[str]) -> str:
     code = int(digits, 16) if digits else int(match[5])
     # Control characters stay escaped: they separate words, and `\n` in particular is read by the patterns themselves.
     return chr(code) if code >= 32 and code <= sys.maxunicode else match[0]  # noqa: PLR2004
-
-
-def _replace(pattern: re.Pattern[str], text: str, to: object) -> View:
-    parts: list[str] = []
-    here: list[int] = []
-    there: list[int] = []
-    length = last = 0
-    for match in pattern.finditer(text):
-        start, end = match.span()
-        new: str = to(match)  # type: ignore[operator]
-        parts += (text[last:start], new)
-        length += start - last
-        if len(new) != end - start:
-            if new:
-                here.append(length)
-                there.append(start)
-            here.append(length + len(new))
-            there.append(end)
-        length += len(new)
-        last = end
-    if not parts:
-        return View(text, [], [])
-    parts.append(text[last:])
-    return View("".join(parts), here, there)
-
-
-def _compose(outer: View, inner: View) -> View:
-    """Return `inner`, a reading of `outer`'s text, with a way back to what `outer` was made from."""
-    here = sorted({*inner._origin, *(_forward(inner, position) for position in outer._origin)})  # noqa: SLF001
-    return View(inner.text, here, [outer.original(inner.original(position)) for position in here])
-
-
-def _forward(inner: View, position: int) -> int:
-    index = bisect_right(inner._there, position) - 1  # noqa: SLF001
-    return position if index < 0 else position - inner._there[index] + inner._origin[index]  # noqa: SLF001
 
 
 @cache
@@ -131,9 +134,3 @@ def _fold_table() -> dict[int, int | str]:
         elif char.isspace():
             table[code] = ord(" ")
     return table
-
-
-@cache
-def _foldable() -> re.Pattern[str]:
-    """Return a class of the characters that folding changes; most texts beyond ASCII hold none of them."""
-    return re.compile("[" + "".join(map(chr, sorted(_fold_table()))) + "]")

@@ -12,8 +12,10 @@ from typing import Any
 import httpx
 import pytest
 from google.rpc.status_pb2 import Status
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest, ExportTraceServiceResponse
-
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
 from support.otlp import chat_spans
 from tracehold_collector.serve import CollectorServer
 
@@ -23,7 +25,12 @@ PROTOBUF = {"Content-Type": "application/x-protobuf"}
 JSON = {"Content-Type": "application/json"}
 NDJSON = {"Content-Type": "application/x-ndjson"}
 
-EVENT = {"type": "llm_call", "event_id": "01900000000070008000000000000001", "run_id": "r1", "started_at_ns": 1_780_000_000_000_000_000}
+EVENT = {
+    "type": "llm_call",
+    "event_id": "01900000000070008000000000000001",
+    "run_id": "r1",
+    "started_at_ns": 1_780_000_000_000_000_000,
+}
 
 
 def post(server: CollectorServer, path: str, body: bytes, headers: dict[str, str]) -> httpx.Response:
@@ -81,7 +88,9 @@ def test_content_codings_that_are_read_give_equal_rows(serve: Serve, coding: str
     ],
     ids=["unknown coding", "no gzip", "cut gzip", "gzip without a header"],
 )
-def test_a_broken_or_unknown_coding_is_refused(serve: Serve, body: bytes, headers: dict[str, str], status: int) -> None:  # FR-13
+def test_a_broken_or_unknown_coding_is_refused(
+    serve: Serve, body: bytes, headers: dict[str, str], status: int
+) -> None:  # FR-13
     server = serve()
     answer = post(server, "/v1/traces", body, PROTOBUF | headers)
     assert answer.status_code == status
@@ -210,7 +219,9 @@ def test_an_empty_request_is_a_success(serve: Serve) -> None:
 def test_fifty_senders_at_once_lose_and_double_nothing(serve: Serve) -> None:
     server = serve()
     threads = [
-        threading.Thread(target=post, args=(server, "/v1/traces", chat_spans(place * 20, 20).SerializeToString(), PROTOBUF))
+        threading.Thread(
+            target=post, args=(server, "/v1/traces", chat_spans(place * 20, 20).SerializeToString(), PROTOBUF)
+        )
         for place in range(50)
     ]
     for thread in threads:
@@ -219,4 +230,8 @@ def test_fifty_senders_at_once_lose_and_double_nothing(serve: Serve) -> None:
         thread.join()
     assert stored(server) == 1000
     with server.database.cursor() as cursor:
-        assert cursor.execute("SELECT sum(events), sum(llm_calls), sum(input_tokens) FROM runs").fetchone() == (1000, 1000, 7000)
+        assert cursor.execute("SELECT sum(events), sum(llm_calls), sum(input_tokens) FROM runs").fetchone() == (
+            1000,
+            1000,
+            7000,
+        )

@@ -11,7 +11,6 @@ from typing import Any
 import httpx
 import pyarrow as pa
 import pytest
-
 from support.otlp import chat_spans
 from support.records import make_record
 from tracehold.core.errors import ConfigurationError
@@ -102,7 +101,10 @@ def test_one_event_comes_whole(filled: CollectorServer) -> None:
 
 def test_contents_come_by_event(filled: CollectorServer) -> None:
     ids = [make_record(n).event_id.hex() for n in (0, 2)]
-    assert get(filled, "/api/v1/contents", event_id=ids).json()["contents"] == {ids[0]: {"input": "hello"}, ids[1]: None}
+    assert get(filled, "/api/v1/contents", event_id=ids).json()["contents"] == {
+        ids[0]: {"input": "hello"},
+        ids[1]: None,
+    }
 
 
 def test_another_tenants_data_is_not_seen(filled: CollectorServer) -> None:
@@ -153,7 +155,9 @@ def test_a_keyless_collector_answers_only_as_localhost(serve: Serve) -> None:
 def test_a_web_page_cannot_send_without_a_preflight(serve: Serve) -> None:
     server = serve()
     for content_type in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
-        answer = httpx.post(f"{server.url}/v1/events", content=b"{}", headers={"Content-Type": content_type}, trust_env=False)
+        answer = httpx.post(
+            f"{server.url}/v1/events", content=b"{}", headers={"Content-Type": content_type}, trust_env=False
+        )
         assert answer.status_code == 415
     preflight = httpx.options(f"{server.url}/v1/events", headers={"Origin": "http://evil.example"}, trust_env=False)
     assert "access-control-allow-origin" not in preflight.headers

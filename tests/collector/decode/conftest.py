@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from tracehold.privacy import Cleaner
 from tracehold_collector.core.pseudonyms import Pseudonyms
 from tracehold_collector.normalise.context import NormaliseContext

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tracehold_collector.core.errors import BadBodyError
 from tracehold_collector.core.record import DENIALS, Record
 from tracehold_collector.decode import decode_otlp_traces, iter_file
@@ -89,7 +88,8 @@ def test_every_recorded_otlp_and_engine_file_has_an_expectation(traces: Path) ->
 
 
 @pytest.mark.parametrize(
-    "name", ["smolagents_live_spans.otlp", "../ai-gateway-openinference/all.otlp", "../jaeger-fixtures/otel_traces_01.otlp"]
+    "name",
+    ["smolagents_live_spans.otlp", "../ai-gateway-openinference/all.otlp", "../jaeger-fixtures/otel_traces_01.otlp"],
 )
 def test_protobuf_and_json_of_one_request_give_equal_records(name: str, context: NormaliseContext) -> None:
     folder = SHIPPED / "strands-evals"
@@ -123,13 +123,13 @@ def test_another_programs_log_is_refused_and_not_misread(name: str, traces: Path
 
 def test_ids_of_any_case_are_stored_in_lower_case(context: NormaliseContext) -> None:
     records, _ = read(SHIPPED / "opentelemetry-proto" / "trace.otlp.json", context)
-    assert "5b8efff798038103d269b633813fc60c" == records[0].trace_id
+    assert records[0].trace_id == "5b8efff798038103d269b633813fc60c"
 
 
 def test_missing_usage_is_unknown_and_not_zero(context: NormaliseContext) -> None:
     records, _ = read(SHIPPED / "ai-gateway-openinference" / "all.otlp.json", context)
     calls = [record for record in records if record.kind == "llm"]
-    assert 4 == sum(record.input_tokens is None and record.output_tokens is None for record in calls)
+    assert sum(record.input_tokens is None and record.output_tokens is None for record in calls) == 4
     beeai, _ = read(SHIPPED / "langfuse-framework-traces" / "beeai-2025-08-01.otlp.json", context)
     assert {None} == {record.output_tokens for record in beeai if record.kind == "llm"}
 
@@ -137,21 +137,21 @@ def test_missing_usage_is_unknown_and_not_zero(context: NormaliseContext) -> Non
 def test_a_failed_request_keeps_the_type_of_its_exception(context: NormaliseContext) -> None:
     records, _ = read(SHIPPED / "ai-gateway-openinference" / "all.otlp.json", context)
     failed = {record.error_type for record in records if record.status == "error"}
-    assert {"openai.BadRequestError", "openai.NotFoundError"} == failed or {"BadRequestError", "NotFoundError"} == failed
+    assert failed == {"openai.BadRequestError", "openai.NotFoundError"}
 
 
 def test_a_tool_that_failed_without_an_error_status_is_one_failed_tool(context: NormaliseContext) -> None:
     path = SHIPPED / "logfire-exported-spans" / "openai_agents.function_tool_exception.otlp.json"
     records, _ = read(path, context)
     failed = [(record.kind, record.name, record.error_type) for record in records if record.status == "error"]
-    assert [("tool", "tool", "RuntimeError")] == failed
+    assert failed == [("tool", "tool", "RuntimeError")]
 
 
 def test_tenant_claims_in_a_resource_change_nothing(context: NormaliseContext) -> None:
     body = (SHIPPED / "langwatch" / "forge-attempt-attribution.zero-ids.otlp.json").read_text()
     body = body.replace("0" * 32, "1" * 32).replace('"' + "0" * 16 + '"', '"' + "2" * 16 + '"')
     batch = decode_otlp_traces(body.encode(), encoding="json", context=context)
-    assert ["acme"] == [record.tenant for record in batch.records]
+    assert [record.tenant for record in batch.records] == ["acme"]
 
 
 class TestEngineLog:
@@ -163,14 +163,14 @@ class TestEngineLog:
     def test_an_approval_is_asked_for_granted_and_then_the_tool_runs(self, context: NormaliseContext) -> None:
         records = self.read("approval", context)
         approvals = [(r.decision, r.status, r.name) for r in records if r.kind == "approval"]
-        assert [("suspended", "suspended", "wire"), ("allowed", "ok", "wire")] == approvals
-        assert ["ok"] == [r.status for r in records if r.kind == "tool" and r.status != "started"]
+        assert approvals == [("suspended", "suspended", "wire"), ("allowed", "ok", "wire")]
+        assert [r.status for r in records if r.kind == "tool" and r.status != "started"] == ["ok"]
 
     def test_both_verdicts_that_block_are_denials_by_their_guard(self, context: NormaliseContext) -> None:
         records = [r for r in self.read("guard", context) if r.decision == "tripped"]
-        assert 2 == len(records)
+        assert len(records) == 2
         assert {("guardrail", "blocked")} == {(r.kind, r.status) for r in records}
-        assert 2 == len({r.run_id for r in records})
+        assert len({r.run_id for r in records}) == 2
 
     def test_a_runs_last_event_says_how_it_ended(self, context: NormaliseContext) -> None:
         ends = {}
@@ -199,7 +199,7 @@ class TestEngineLog:
 
     def test_summaries_and_other_facts_are_no_model_calls(self, context: NormaliseContext) -> None:
         kinds = Counter(r.kind for r in self.read("context", context) if r.status != "started")
-        assert {"llm": 20, "tool": 19, "context": 16, "run": 1} == dict(kinds)
+        assert dict(kinds) == {"llm": 20, "tool": 19, "context": 16, "run": 1}
 
     def test_the_user_of_an_event_is_a_pseudonym(self, context: NormaliseContext) -> None:
         users = {r.user_ref for r in self.read("memory", context) if r.kind == "memory"}

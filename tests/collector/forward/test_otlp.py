@@ -181,9 +181,7 @@ def test_tool_calls_and_their_results_are_message_parts(make_record):
     ]
     span = one_span(make_record(kind="llm", type="llm_call", content={"input": asked}))
     first, second = json.loads(plain_attributes(span.attributes)["gen_ai.input.messages"])
-    assert first["parts"] == [
-        {"type": "tool_call", "id": "c1", "name": "weather", "arguments": '{"city":"Bonn"}'}
-    ]
+    assert first["parts"] == [{"type": "tool_call", "id": "c1", "name": "weather", "arguments": '{"city":"Bonn"}'}]
     assert second["parts"] == [{"type": "tool_call_response", "id": "c1", "response": "rain"}]
 
 
@@ -209,8 +207,9 @@ def test_a_native_denial_does_not_look_executed(make_record):  # FR-61
     span = one_span(record)
     attributes = plain_attributes(span.attributes)
     assert (span.name, span.status.code) == ("gate rm", Status.STATUS_CODE_UNSET)
-    assert (attributes["tracehold.decision"], attributes["tracehold.rule"]) == ("denied", "no-shell")
-    assert "gen_ai.operation.name" not in attributes
+    expected = {"tracehold.decision": "denied", "tracehold.rule": "no-shell", "tracehold.tool": "rm"}
+    assert expected.items() <= attributes.items()
+    assert not any(name.startswith("gen_ai.") for name in attributes)
 
 
 def test_a_native_failure_has_status_error_and_error_type(make_record):
@@ -272,10 +271,7 @@ JSON = st.recursive(
     max_leaves=8,
 )
 KEYS = (
-    st.sampled_from(
-        [*RECEIVED, "input", "output", "params", "result", "finish_reason", "dropped_links_count"]
-    )
-    | TEXTS
+    st.sampled_from([*RECEIVED, "input", "output", "params", "result", "finish_reason", "dropped_links_count"]) | TEXTS
 )
 
 

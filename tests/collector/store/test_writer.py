@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -249,7 +250,7 @@ def test_the_run_row_does_not_depend_on_how_events_were_cut_into_requests(items:
         for place, record in enumerate(records):
             record.started_at = (record.started_at or 0) + place * 1000
     edges = sorted({0, len(records), *(cut for cut in cuts if cut < len(records))})
-    pieces = [records[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    pieces = [records[a:b] for a, b in itertools.pairwise(edges)]
     whole = stored([records] if records else [], fold=False)
     assert stored(pieces, fold=False) == whole
     assert stored(pieces, fold=True) == whole

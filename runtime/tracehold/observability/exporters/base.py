@@ -33,7 +33,7 @@ class TraceExporter(ABC):
         """Wait at most `timeout_s` seconds until all accepted events are handed over; say whether they are."""
         return True
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - doing nothing is the documented default (EXP-01)
         """Release what the exporter holds; a second call does nothing (EXP-01, EXP-13)."""
 
 

@@ -155,9 +155,7 @@ class OTelExporter(TraceExporter):
 
     def _warn_without_provider(self) -> None:
         self._warned = True
-        if self._provider is None and isinstance(
-            self._trace.get_tracer_provider(), self._trace.ProxyTracerProvider
-        ):
+        if self._provider is None and isinstance(self._trace.get_tracer_provider(), self._trace.ProxyTracerProvider):
             _log.warning(
                 "OTelExporter has no TracerProvider, its spans go nowhere: "
                 "call opentelemetry.trace.set_tracer_provider or pass tracer_provider"

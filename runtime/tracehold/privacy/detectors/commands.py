@@ -8,6 +8,20 @@ from typing import Final
 from tracehold.privacy.detector import Detector, Where
 from tracehold.privacy.detectors.values import is_placeholder, names_secret
 
+_HTTP_CLIENTS: Final = ("curl", "wget", "http ", "xh ")
+_PASSWORD_CLIENTS: Final = (
+    "mysql", "mariadb", "sshpass", "docker login", "ldapsearch", "mongo", "7z ", "zip ", "smbclient",
+)  # fmt: skip
+_COMMAND_MAX: Final = 300
+
+
+def _follows_command(match: re.Match[str], names: tuple[str, ...]) -> bool:
+    """Return whether one of the commands stands before the option, on its line."""
+    text, start = match.string, match.start()
+    begin = max(0, start - _COMMAND_MAX)
+    line = text[max(begin, text.rfind("\n", begin, start) + 1) : start + 1]
+    return any(name in line for name in names)
+
 
 def _not_placeholder(match: re.Match[str]) -> bool:
     return not is_placeholder(match["secret"])
@@ -16,7 +30,9 @@ def _not_placeholder(match: re.Match[str]) -> bool:
 COMMANDS: Final = (
     Detector(
         name="password",
-        pattern=re.compile(r"--(?P<name>[A-Za-z][A-Za-z0-9_-]{1,40}+)[ \t]{1,4}[\"']?(?P<secret>(?!-)[^\s\"'`;|<>]{3,512}+)"),
+        pattern=re.compile(
+            r"--(?P<name>[A-Za-z][A-Za-z0-9_-]{1,40}+)[ \t]{1,4}[\"']?(?P<secret>(?!-)[^\s\"'`;|<>]{3,512}+)"
+        ),
         hints=("--",),
         requires=("-",),
         check=lambda match: names_secret(match["name"]) and _not_placeholder(match),
@@ -25,28 +41,29 @@ COMMANDS: Final = (
     ),
     Detector(
         name="password",
-        pattern=re.compile(r"(?:curl|wget|http|https|xh)\b(?=[^\n]{0,400}?\s(?:-u|--user|--proxy-user)[ =]{0,2}[\"']?[^\s:\"'$]{1,64}+:(?P<secret>[^\s\"'`;|<>]{1,256}+))"),
-        hints=("curl", "wget", "http"),
+        pattern=re.compile(
+            r" (?:-u|--user|--proxy-user)[ =]{0,2}[\"']?[^\s:\"'$]{1,64}+:(?P<secret>[^\s\"'`;|<>]{1,256}+)"
+        ),
+        hints=(" -u", " --user", " --proxy-user"),
         requires=(" -",),
-        check=_not_placeholder,
+        check=lambda match: _follows_command(match, _HTTP_CLIENTS) and _not_placeholder(match),
+        group="secret",
+        where=Where.AT_HINT,
+    ),
+    Detector(
+        name="password",
+        pattern=re.compile(r" -[pwP][ =]?[\"']?(?P<secret>[^\s\"'`;|<>-][^\s\"'`;|<>]{2,255}+)"),
+        hints=(" -p", " -w"),
+        requires=(" -",),
+        check=lambda match: _follows_command(match, _PASSWORD_CLIENTS) and _not_placeholder(match),
         group="secret",
         where=Where.AT_HINT,
     ),
     Detector(
         name="password",
         pattern=re.compile(
-            r"(?:mysql(?:dump|admin|import)?|mariadb(?:-dump)?|sshpass|docker login|7z|unzip|zip|smbclient|ldapsearch|mongo(?:sh|dump|restore)?)"
-            r"(?=[^\n]{0,400}?\s-(?:p|w|P)[ =]?[\"']?(?P<secret>[^\s\"'`;|<>-][^\s\"'`;|<>]{2,255}+))"
+            r"(?:configure|config) set (?P<name>[A-Za-z][A-Za-z0-9_.-]{1,64}+) [\"']?(?P<secret>[^\s\"'`;|<>]{3,512}+)"
         ),
-        hints=("mysql", "mariadb", "sshpass", "docker login", "ldapsearch", "mongo"),
-        requires=(" -",),
-        check=_not_placeholder,
-        group="secret",
-        where=Where.AT_HINT,
-    ),
-    Detector(
-        name="password",
-        pattern=re.compile(r"(?:configure|config) set (?P<name>[A-Za-z][A-Za-z0-9_.-]{1,64}+) [\"']?(?P<secret>[^\s\"'`;|<>]{3,512}+)"),
         hints=("configure set ", "config set "),
         check=lambda match: names_secret(match["name"]) and _not_placeholder(match),
         group="secret",
@@ -79,7 +96,9 @@ COMMANDS: Final = (
     ),
     Detector(
         name="password",
-        pattern=re.compile(r"^[^\s:#]{1,255}+:(?:\d{2,5}|\*):[^\s:]{1,64}+:[^\s:]{1,64}+:(?P<secret>[^\s]{3,256}+)$", re.MULTILINE),
+        pattern=re.compile(
+            r"^[^\s:#]{1,255}+:(?:\d{2,5}|\*):[^\s:]{1,64}+:[^\s:]{1,64}+:(?P<secret>[^\s]{3,256}+)$", re.MULTILINE
+        ),
         hints=(":5432:", ":5433:", ":6432:", ":*:", ".pgpass"),
         requires=(":",),
         group="secret",

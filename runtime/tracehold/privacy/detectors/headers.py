@@ -7,16 +7,17 @@ from typing import Final
 
 from tracehold.privacy.detector import Detector, Where
 from tracehold.privacy.detectors.values import is_placeholder
+from tracehold.privacy.vocabulary import words
 
 _COLON: Final = r"\\{0,3}[\"']?[ \t]{0,4}[:=][ \t]{0,4}+(?:\\{0,3}[\"'])?+[ \t]?+"
 
 # Words that follow "Bearer" or "Basic" in sentences about them.
-_PROSE: Final = frozenset(
+_PROSE: Final = words(
     "token tokens auth authentication authorization authorisation scheme schemes header headers credential credentials"
     " is was of the and or in for with based format type types realm error access method prefix string value values not"
     " missing required must should be has have to as a an bond bonds share shares certificate security support"
     " information usage example examples concepts needs need plan tier setup html auth0 rate case cases test tests"
-    " functionality operations knowledge understanding skills english math rules level version".split()
+    " functionality operations knowledge understanding skills english math rules level version"
 )
 
 
@@ -61,7 +62,7 @@ HEADERS: Final = (
         pattern=re.compile(
             rf"(?i:authorization){_COLON}(?!(?i:bearer)\b)(?:(?i:basic|digest|token|apikey|api-key|negotiate|ntlm|hawk|dpop"
             r"|aws4-hmac-sha256|sharedkey|sharedaccesssignature|splunk|genie[Kk]ey|hmac-[\w-]{1,20})[ \t]{1,3})?"
-            r"(?P<secret>[^\r\n\"'\\]{3,2048})"
+            r"(?P<secret>[^\r\n\"'\\]{3,1024}+)"
         ),
         hints=("authorization",),
         requires=(":", "="),
@@ -71,19 +72,19 @@ HEADERS: Final = (
     ),
     Detector(
         name="cookie",
-        pattern=re.compile(rf"(?i:set-cookie2?){_COLON}(?P<secret>[^\r\n\"'\\;]{{3,4096}}+)"),
+        pattern=re.compile(rf"(?i:set-cookie2?){_COLON}(?P<secret>[^\s\"'\\=;]{{1,128}}+=[^\r\n\"'\\;]{{1,4096}}+)"),
         hints=("set-cookie",),
         requires=(":", "="),
-        check=lambda match: "=" in match["secret"] and not is_placeholder(match["secret"]),
         group="secret",
         where=Where.AT_HINT,
     ),
     Detector(
         name="cookie",
-        pattern=re.compile(rf"(?i:cookie)(?<!-.{{6}}){_COLON}(?P<secret>[^\r\n\"'\\]{{3,8192}}+)"),
+        pattern=re.compile(
+            rf"(?i:cookie)(?<!-.{{6}}){_COLON}(?P<secret>[^\s\"'\\=;]{{1,128}}+=[^\r\n\"'\\]{{1,8192}}+)"
+        ),
         hints=("cookie",),
         requires=(":", "="),
-        check=lambda match: "=" in match["secret"] and not is_placeholder(match["secret"]),
         group="secret",
         where=Where.AT_HINT,
     ),

@@ -32,8 +32,8 @@ PUBLIC_MATERIAL: Final = (
     Detector(
         name="public",
         pattern=re.compile(
-            r"-----BEGIN (?P<kind>(?:[A-Z0-9]{1,20} ){0,3}(?:CERTIFICATE|PUBLIC KEY|CERTIFICATE REQUEST|CRL|MESSAGE|SIGNATURE"
-            r"|PUBLIC KEY BLOCK|PARAMETERS))-----(?s:.)*?(?:-----END |\Z)"
+            r"-----BEGIN (?:(?:[A-Z0-9]{1,20} ){0,3}(?:CERTIFICATE|PUBLIC KEY"
+            r"|CERTIFICATE REQUEST|CRL|MESSAGE|SIGNATURE|PUBLIC KEY BLOCK|PARAMETERS))-----(?s:.)*?(?:-----END |\Z)"
         ),
         hints=("-----begin ",),
         where=Where.AT_HINT,
@@ -55,7 +55,9 @@ PUBLIC_MATERIAL: Final = (
     Detector(
         name="public",
         # The first bytes of PNG, JPEG, GIF, PDF, ZIP, WebP or WAV, MP3, Ogg in base64: an attachment (RED-20).
-        pattern=re.compile(r"(?:iVBORw0KGgo|/9j/|R0lGOD|JVBERi0|UEsDB|UklGR|SUQz|T2dnUw|AAAA[A-Z])(?:[A-Za-z0-9+/_=-]|\\n|\s)*+"),
+        pattern=re.compile(
+            r"(?:iVBORw0KGgo|/9j/|R0lGOD|JVBERi0|UEsDB|UklGR|SUQz|T2dnUw|AAAA[A-Z])(?:[A-Za-z0-9+/_=-]|\\n|\s)*+"
+        ),
         hints=("ivborw0kggo", "/9j/", "r0lgod", "jvberi0", "uesdb", "uklgr", "suqz", "t2dnuw"),
         requires=("/", "+"),
         where=Where.AT_HINT,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from tracehold.privacy.checks import digits_of, is_card_number, is_iban, is_ssn
+from tracehold.privacy.checks import IBAN_PATTERN, digits_of, is_card_number, is_iban, is_ssn
 from tracehold.privacy.detector import Detector, Where
 
 NUMBERS: Final = (
@@ -31,7 +31,9 @@ NUMBERS: Final = (
     ),
     Detector(
         name="ssn",
-        pattern=re.compile(r"(?i)(?:ssn|social security (?:no\.?|number|#)?)[\"'\s:=#]{0,6}(?:is\s)?(\d{9}|\d{3}-\d{2}-\d{4})\b"),
+        pattern=re.compile(
+            r"(?i)(?:ssn|social security (?:no\.?|number|#)?)[\"'\s:=#]{0,6}(?:is\s)?(\d{9}|\d{3}-\d{2}-\d{4})\b"
+        ),
         hints=("ssn", "social security"),
         shapes=("0000",),
         where=Where.AT_HINT,
@@ -39,7 +41,7 @@ NUMBERS: Final = (
     ),
     Detector(
         name="iban",
-        pattern=re.compile(r"[A-Z](?<!\w\w)[A-Z]\d\d(?:[ -]?[A-Z0-9]{4}){2,7}(?:[ -]?[A-Z0-9]{1,3})?(?![A-Za-z0-9])"),
+        pattern=re.compile(rf"(?<!\w)(?:{IBAN_PATTERN})(?![A-Za-z0-9])"),
         shapes=("AA00",),
         check=lambda match: is_iban(match[0]),
         where=Where.AT_SHAPE,

@@ -43,7 +43,9 @@ PEOPLE: Final = (
     ),
     Detector(
         name="home",
-        pattern=re.compile(r"(?:/mnt/[a-z]|(?<![\w.-]))/(?:home|Users)/(?!Shared\b|\*)([^/\s\\\"'`<>:;,|()\[\]{}?#*]{1,64})"),
+        pattern=re.compile(
+            r"(?:/mnt/[a-z]|(?<![\w.-]))/(?:home|Users)/(?!Shared\b|\*)([^/\s\\\"'`<>:;,|()\[\]{}?#*]{1,64})"
+        ),
         hints=("/home/", "/users/"),
         requires=("/",),
         group=1,
@@ -58,7 +60,7 @@ PEOPLE: Final = (
     Detector(
         name="phone",
         pattern=re.compile(
-            # The class comes first and the look-behind second, so that the engine skips to the next such character itself.
+            # Class first, look-behind second: the engine then skips to the next such character by itself.
             r"[(1-9](?<![\w+.-][(1-9])(?:(?<=\()[2-9]\d\d\)[ .-]?|(?<=[2-9])\d\d[ .-]|(?<=1)[ .-]\(?[2-9]\d\d\)?[ .-])"
             r"[2-9]\d\d[ .-]\d{4}(?![\w-])",
         ),
@@ -74,7 +76,9 @@ PEOPLE: Final = (
     ),
     Detector(
         name="passport",
-        pattern=re.compile(r"(?i)passport(?:[ _]?(?:no|num|number|nr|id)\b\.?)?[\"'\s:=#]{0,6}(?:is\s)?([A-Z]{0,2}\d{6,9})\b"),
+        pattern=re.compile(
+            r"(?i)passport(?:[ _]?(?:no|num|number|nr|id)\b\.?)?[\"'\s:=#]{0,6}(?:is\s)?([A-Z]{0,2}\d{6,9})\b"
+        ),
         hints=("passport",),
         shapes=("0000",),
         where=Where.AT_HINT,
@@ -83,7 +87,8 @@ PEOPLE: Final = (
     Detector(
         name="bank_account",
         pattern=re.compile(
-            r"(?i)(?:account|acct|routing)[ _.]?(?:no|num|number|nr)?\b[.\"']{0,2}[\s:=#]{0,4}(?:is\s)?(\d[\d -]{4,20}\d)\b"
+            r"(?i)(?:account|acct|routing)[ _.]?(?:no|num|number|nr)?\b[.\"']{0,2}[\s:=#]{0,4}(?:is\s)?"
+            r"(\d[\d -]{4,20}\d)\b"
         ),
         hints=("account", "acct", "routing"),
         shapes=("0000",),

@@ -9,16 +9,20 @@ from tracehold.privacy.detector import Detector, Where
 from tracehold.privacy.randomness import is_hex_identifier, looks_generated, mean_piece
 
 _LONG: Final = 32
-_UUID: Final = re.compile(r"(?:[\w-]{0,40}[-_])?[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}(?:-[0-9]{1,4})?\Z")
+_UUID: Final = re.compile(
+    r"(?:[\w-]{0,40}[-_])?[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}(?:-[0-9]{1,4})?\Z"
+)
+_ULID: Final = re.compile(r"(?:[A-Za-z][A-Za-z_-]{0,40}[-_])?[0-7][0-9A-HJKMNP-TV-Z]{25}\Z")
 _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}\Z")
-# Identifiers that providers hand out; each names its kind before the first `_` or `-`.
-_ID_PREFIX: Final = re.compile(
-    r"(?:chatcmpl|cmpl|call|toolu|tool|msg|run|resp|thread|asst|step|file|batch|req|request|gen|ftjob|evt|event|rs|fc|ws|ig"
-    r"|conv|conversation|session|sess|trace|span|task|job|user|usr|org|proj|project|acct|cus|pi|ch|in|sub|prod|price|seti"
-    r"|item|vs|vsfc|snapshot|modelresp|modr|chat|completion|embd|srvtoolu|container|cntr|doc|chunk|node|wf|agent)[_-](?=[A-Za-z0-9])"
+# Identifiers that providers hand out: a word for the kind, perhaps one for the platform, and one unbroken part.
+_PREFIXED_ID: Final = re.compile(
+    r"(?:chatcmpl|cmpl|call|toolu|tool|msg|run|resp|thread|asst|step|file|batch|req|request|gen|ftjob|evt|event|rs|fc|ws"
+    r"|ig|conv|conversation|session|sess|trace|span|task|job|user|usr|org|proj|project|acct|cus|pi|ch|in|sub|prod|price"
+    r"|seti|item|vs|vsfc|snapshot|modelresp|modr|chat|completion|embd|srvtoolu|container|cntr|doc|chunk|node|wf|agent)"
+    r"[_-](?:(?:vrtx|bdrk)_)?[A-Za-z0-9]{1,64}\Z"
 )
 _NAMES_A_SECRET_BEFORE: Final = re.compile(
-    r"(?i)(?:secret|passw(?:or)?d|passphrase|token|api[ _-]?key|private[ _-]?key|access[ _-]?key|credentials?|bearer|seed)\b"
+    r"(?i)(?:secret|passw(?:or)?d|passphrase|token|(?:api|private|access)[ _-]?key|credentials?|bearer|seed)\b"
     r"[\"'`]?[ \t]{0,2}(?:is|was|:|=|->)?[ \t]{0,2}[\"'`(]?(?:0x)?\Z"
 )
 _CONTEXT: Final = 32
@@ -37,10 +41,13 @@ def _is_credential_run(match: re.Match[str]) -> bool:
 
 def _is_structural(run: str) -> bool:
     """Return whether DEC-10 excepts a run: UUIDs, W3C ids, digests by length, identifiers with a known prefix."""
-    if is_hex_identifier(run) or _UUID.match(run) or _TRACEPARENT.match(run):
-        return True
-    prefix = _ID_PREFIX.match(run)
-    if prefix is not None:
+    if (
+        is_hex_identifier(run)
+        or _UUID.match(run)
+        or _ULID.match(run)
+        or _TRACEPARENT.match(run)
+        or _PREFIXED_ID.match(run)
+    ):
         return True
     head, _, tail = run.rpartition("-")
     return bool(head) and is_hex_identifier(tail) and not looks_generated(head)
@@ -57,7 +64,8 @@ def _is_hex_text(run: str) -> bool:
     return all(32 <= code < 127 for code in decoded)  # noqa: PLR2004
 
 
-_B64_BODY: Final = re.compile(r"[A-Za-z0-9+/]{40,}+={0,2}")
+_SAMPLE: Final = 96
+_B64_BODY: Final = re.compile(r"[A-Za-z0-9+/]{40,1024}+={0,2}")
 
 
 def _is_base64_secret(match: re.Match[str]) -> bool:
@@ -65,7 +73,7 @@ def _is_base64_secret(match: re.Match[str]) -> bool:
     marks = body.count("+") + body.count("/")
     if not marks or marks > 2 + len(body) * 0.08:
         return False
-    sample = body[:512]
+    sample = body[:_SAMPLE]
     if sample.islower() or sample.isupper() or not any(map(str.isdigit, sample)):
         return False
     return mean_piece(sample) < 2.6  # noqa: PLR2004 - random base64 has 1.7, a path of words 4 and more

@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from tracehold.privacy.detector import Detector, Where
+from tracehold.privacy.randomness import looks_generated
 
 _T: Final = "[A-Za-z0-9_-]"
 
@@ -35,7 +36,6 @@ _PREFIXED: Final = (
     r"rubygems_[a-f0-9]{48}",
     r"(?:sk|rk|pk|sess)_(?:live|test|prod)_[A-Za-z0-9]{10,128}+",
     r"whsec_[A-Za-z0-9+/=]{20,100}+",
-    rf"(?:lin_api|lin_oauth|secret|ntn|dckr_pat|dckr_oat|pul|shppa|shpat|shpss|shpca|figd|glsa|glc|fo1|flyv1|PMAK|EAAA?|sq0[a-z]{{3}}|sbp|sntrys|sntryu|phc|phx|NRAK|rdme|tk|ops|CCIPAT|bkua|cfut|key|re|live|rnd|vcp|vercel_blob_rw|sgp|dd[ap]|lsv2_(?:pt|sk)|pk-lf|sk-lf|e2b|fc|jina|brv|csk|tgp_v1|pcsk)[_-](?=[A-Za-z0-9_-]*[0-9])[A-Za-z0-9_-]{{20,255}}+",
     rf"ATATT3{_T}{{20,512}}+(?:=[A-F0-9]{{8}})?",
     rf"ATCTT3{_T}{{20,512}}+(?:=[A-F0-9]{{8}})?",
     rf"(?<=hv[sbr]\.){_T}{{20,512}}+",
@@ -49,6 +49,13 @@ _PREFIXED: Final = (
     rf"[MNO][A-Za-z0-9_-]{{23,27}}\.{_T}{{6,7}}\.{_T}{{27,60}}+",  # Discord bot
 )
 
+# Prefixes that are words or short enough to begin other identifiers: what follows must look generated.
+_LOOSELY_PREFIXED: Final = (
+    r"(?:lin_api|lin_oauth|secret|ntn|dckr_pat|dckr_oat|pul|shppa|shpat|shpss|shpca|figd|glsa|glc|fo1|PMAK|EAAA|sq0[a-z]{3}"
+    r"|sbp|sntrys|sntryu|phx|NRAK|rdme|ops|CCIPAT|bkua|cfut|key|live|vcp|vercel_blob_rw|sgp|dd[ap]|lsv2_(?:pt|sk)|e2b|jina"
+    r"|brv|csk|tgp_v1|pcsk|re)[_-][A-Za-z0-9_-]{20,255}+"
+)
+
 TOKENS: Final = (
     Detector(
         name="secret",
@@ -57,7 +64,7 @@ TOKENS: Final = (
     ),
     Detector(
         name="secret",
-        # A key, not a slug such as `sk-learn-pipeline`: a digit, or sixteen unbroken letters, or an issuer's second part.
+        # A key, not a slug such as `sk-learn-pipeline`: a digit, twelve unbroken letters, or an issuer's second part.
         pattern=re.compile(
             rf"(?i:sk)-(?<![A-Za-z0-9]..-)(?:(?:proj|ant|or|svcacct|admin|live|test|lf|ws|kimi|cp)-{_T}{{6,512}}+"
             rf"|(?=[A-Za-z_-]{{0,40}}[0-9]|[A-Za-z]{{12}}){_T}{{6,512}}+)"
@@ -79,7 +86,9 @@ TOKENS: Final = (
     ),
     Detector(
         name="secret",
-        pattern=re.compile(r"(?i)hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/([A-Za-z0-9+/_-]{20,200}+)"),
+        pattern=re.compile(
+            r"(?i)hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/([A-Za-z0-9+/_-]{20,200}+)"
+        ),
         hints=("hooks.slack",),
         requires=("/",),
         where=Where.AT_HINT,
@@ -92,6 +101,12 @@ TOKENS: Final = (
         requires=("/",),
         where=Where.AT_HINT,
         group=1,
+    ),
+    Detector(
+        name="secret",
+        pattern=re.compile(_LOOSELY_PREFIXED),
+        check=lambda match: looks_generated(match[0]),
+        where=Where.AT_RUN,
     ),
     Detector(
         name="jwt",

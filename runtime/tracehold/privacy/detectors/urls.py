@@ -18,7 +18,9 @@ def _is_user_info(match: re.Match[str]) -> bool:
 URLS: Final = (
     Detector(
         name="url_credentials",
-        pattern=re.compile(r"://(?P<secret>[^\s/\"'<>@`]{0,256}+(?:@[^\s/\"'<>@`]{0,256}+){0,3}(?=@(?<!@@))|[^\s/\"'<>@`]{1,256}+)@"),
+        pattern=re.compile(
+            r"://(?P<secret>[^\s/\"'<>@`]{0,256}+(?:@[^\s/\"'<>@`]{0,256}+){0,3}(?=@(?<!@@))|[^\s/\"'<>@`]{1,256}+)@"
+        ),
         hints=("://",),
         requires=("@",),
         check=_is_user_info,
@@ -29,7 +31,7 @@ URLS: Final = (
         name="url_signature",
         pattern=re.compile(
             r"(?i)(?:sig|signature|credential|security-token|googleaccessid|code|hmac|hash|key|sid|state|nonce|assertion)"
-            r"=(?P<secret>[^&\s\"'#<>\\;]{8,4096}+)"
+            r"=(?P<secret>[^&\s\"'#<>\\;]{8,1024}+)"
         ),
         hints=("sig=", "signature=", "credential=", "code=", "key=", "assertion=", "security-token="),
         requires=("?", "&", "#"),

@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from tracehold.privacy.keys import KeyRules, KeyVerdict
+from tracehold.privacy.vocabulary import words
 
 _RULES: Final = KeyRules()
 
@@ -14,11 +15,11 @@ _PLACEHOLDER: Final = re.compile(
     r"|(?:os\.|process\.|env\.|ENV\[|env\[|getenv|System\.|config\.|settings\.|self\.|args\.|secrets\.|vault:|ssm:|arn:|file:|var\.)"
 )
 _FULL: Final = re.compile(r"[*•xX.#_-]+")
-_WORDS: Final = frozenset(
+_WORDS: Final = words(
     "none null nil undefined true false str string int integer bool boolean float number bytes any object secretstr"
     " optional char varchar text required redacted masked hidden changeme placeholder empty unset default missing"
     " invalid valid expired wrong incorrect must should is are was not cannot may can will the a an and or for in of to"
-    " that this your you we if when from with has have needs".split()
+    " that this your you we if when from with has have needs"
 )
 _REFERENCE: Final = re.compile(r"[A-Za-z_][A-Za-z_]*(?:\.[A-Za-z_]+)+\Z")
 

@@ -280,7 +280,7 @@ def test_a_forked_child_writes_to_the_same_sqlite_file(tmp_path: Path) -> None:
         try:
             exporter.export({"type": "child"})
             os._exit(0)
-        except BaseException:
+        except BaseException:  # noqa: BLE001 - the child must not run the rest of the tests
             os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     exporter.export({"type": "parent again"})

@@ -18,7 +18,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from tracehold.core.errors import ConfigurationError
 from tracehold.core.ids import run_root_span_id, run_trace_id
 from tracehold.core.run_context import current_trace_carrier, enter_run, leave_run, make_run
+from tracehold.observability.exporters.memory import MemoryExporter
 from tracehold.observability.exporters.otel import OTelExporter
+from tracehold.observability.tracer import Tracer
 
 UPSTREAM = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
 RUN = "0198c0de0000700080000000000000aa"
@@ -200,9 +202,7 @@ def test_the_provider_is_asked_in_the_emitting_context_of_each_event():  # EXP-1
 
 
 def test_all_events_of_a_run_are_one_trace_under_the_run_s_own_root():  # DEC-17
-    spans = Recorder().spans(
-        *({"type": kind, "run_id": RUN} for kind in ("run_start", "llm_call", "run_end"))
-    )
+    spans = Recorder().spans(*({"type": kind, "run_id": RUN} for kind in ("run_start", "llm_call", "run_end")))
     assert {int(run_trace_id(RUN), 16)} == {span.context.trace_id for span in spans}
     assert {int(run_root_span_id(RUN), 16)} == {span.parent.span_id for span in spans}
     assert all(span.parent.is_remote for span in spans)
@@ -236,9 +236,7 @@ def test_event_and_run_id_are_written_for_a_collector_to_recognise():  # DEC-17
 
 
 def test_a_failed_call_has_status_error_and_a_successful_one_is_unset():
-    failed, fine = Recorder().spans(
-        {"type": "tool_call", "status": "error"}, {"type": "tool_call", "status": "ok"}
-    )
+    failed, fine = Recorder().spans({"type": "tool_call", "status": "error"}, {"type": "tool_call", "status": "ok"})
     assert trace.StatusCode.ERROR is failed.status.status_code
     assert trace.StatusCode.UNSET is fine.status.status_code
 
@@ -295,3 +293,16 @@ def test_whatever_an_event_holds_becomes_a_span_that_can_be_sent(fields, convent
     memory = Recorder(conventions=conventions)
     span = memory.span({"type": "llm_call"} | fields)
     encode_spans([span]).SerializeToString()
+
+
+def test_a_carrier_provider_that_fails_costs_neither_the_caller_nor_the_other_exporters():  # TRC-14
+    def broken():
+        raise RuntimeError("no carrier today")
+
+    exporter, memory = Recorder(carrier_provider=broken).exporter, MemoryExporter()
+    tracer = Tracer(exporters=[exporter, memory])
+    tracer.emit({"type": "llm_call"})
+    assert len(memory.events) == 1
+    assert tracer.summary()["dropped"] == {"OTelExporter": 1}
+    with pytest.raises(RuntimeError, match="no carrier today"):
+        Tracer(exporters=[exporter], strict=True).emit({"type": "llm_call"})

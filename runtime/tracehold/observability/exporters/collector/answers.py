@@ -1,13 +1,12 @@
 """What an answer of the collector means for the events that were sent.
 
-=====================  ==================================================================================
+=====================  ===================================================================================
 200 with our JSON      taken; rejected events are counted, never sent again
 408, 429, 5xx          try again, no sooner than `Retry-After` asks
 400, 413, 422          refused as it stands: halve it, so that one bad event does not take its neighbours down
 415                    a middle box or an older collector does not read gzip: send it plain
-everything else        a fault of the set-up (key, URL, another server on the port): keep, say so once, try
-slowly ===================== 
-==================================================================================
+everything else        a fault of the set-up (key, URL, another server): keep, say so once, try slowly
+=====================  ===================================================================================
 """
 
 from __future__ import annotations
@@ -82,10 +81,13 @@ def _judge_taken(answer: Answer) -> Verdict:
         said = None
     if not isinstance(said, dict) or not isinstance(said.get("accepted"), int):
         return Verdict(Action.KEEP, "not a Tracehold collector")
-    rejected, duplicates = said.get("rejected"), said.get("duplicates")
+    # The list of rejections may be cut by the collector; its count never is.
+    rejected, duplicates = said.get("rejected_count"), said.get("duplicates")
+    if not isinstance(rejected, int):
+        rejected = len(said["rejected"]) if isinstance(said.get("rejected"), list) else 0
     return Verdict(
         Action.TAKEN,
         "HTTP 200",
-        rejected=len(rejected) if isinstance(rejected, list) else 0,
+        rejected=max(0, rejected),
         duplicates=duplicates if isinstance(duplicates, int) else 0,
     )

@@ -2,8 +2,8 @@
 
 Encoding happens on the caller's thread. The same dict goes to every exporter, and a `MemoryExporter` hands it
 to the user, who may change it; bytes cannot change. They also give the queue an honest size, and an event
-that cannot be encoded fails where `strict=True` can raise it (DEC-11). Measured: about 1 microsecond for a
-600-byte event.
+that cannot be encoded fails where `strict=True` can raise it (DEC-11). Measured: a quarter of a microsecond
+for 540 bytes, 4 microseconds for 126 kB.
 """
 
 from __future__ import annotations

@@ -17,10 +17,12 @@ from tracehold.observability.exporters.collector.counts import Counts
 from tracehold.observability.exporters.collector.encode import encode_event
 from tracehold.observability.exporters.collector.endpoint import resolve_endpoint
 from tracehold.observability.exporters.collector.ports import Ports
+from tracehold.observability.exporters.collector.requests import Close, Flush
 from tracehold.observability.exporters.collector.sender import Sender
 from tracehold.observability.exporters.collector.spool import Spool
+from tracehold.observability.exporters.collector.spooler import Spooler
 from tracehold.observability.exporters.collector.transport import Transport
-from tracehold.observability.exporters.collector.worker import Close, Flush, Limits, Worker
+from tracehold.observability.exporters.collector.worker import Limits, Worker
 
 _MIB = 1024 * 1024
 _SAVE_SHARE = 0.25
@@ -29,20 +31,17 @@ _SAVE_MAX_S = 1.0
 
 
 class CollectorExporter(TraceExporter):
-    """Sends events in the background: batched, retried, and kept on disk while the collector is away
-    (DEC-11).
+    """Sends events in the background: batched, retried, and kept on disk while the collector is away.
 
-    `export` only encodes and queues; a thread does the rest. It starts with the first event, and again in a
-    forked child, which sends its own events and none of its parent's. An event leaves this process only when the collector
-    has taken it; what cannot be sent when the process ends waits in the spool for the next process with the
-    same URL and key. Every event carries an id, so that a second sending is recognised.
+    `export` only encodes and queues (DEC-11); a thread does the rest. It starts with the first event, and again
+    in a forked child, which sends its own events and none of its parent's. An event leaves this process only when
+    the collector has taken it; what cannot be sent when the process ends waits in the spool for the next process
+    with the same URL and key. Every event carries an id, so that a second sending is recognised.
 
-    Lost are: events over `max_queue` or `max_queue_bytes` while the disk takes none either, events the
-        collector
-    refuses, events over `spool_max_bytes` at exit (all counted in `dropped` and logged once), and at
-    `os._exit` or
-    SIGKILL what was not yet sent: under normal operation `schedule_delay_s`, while the collector is away 5
-        seconds.
+    Lost, counted in `dropped` and logged once, are events over `max_queue` or `max_queue_bytes` while the disk
+    takes none either, events the collector refuses, and at exit events over `spool_max_bytes`. Lost and not
+    counted is, at `os._exit` or SIGKILL, what was still in memory: the events of `schedule_delay_s`, or of five
+    seconds while the collector is away.
 
     The spool holds events as they are sent, content included, readable by the user of the process only.
     """
@@ -109,11 +108,7 @@ class CollectorExporter(TraceExporter):
         self._limits = Limits(max_queue, max_queue_bytes, max_batch, max_batch_bytes, schedule_delay_s)
         self._timeout_s = timeout_s
         self._compress = compress
-        base = (
-            Path(spool_dir)
-            if spool_dir
-            else platformdirs.user_state_path("tracehold", appauthor=False) / "spool"
-        )
+        base = Path(spool_dir) if spool_dir else platformdirs.user_state_path("tracehold", appauthor=False) / "spool"
         self._spool_path = base / self._endpoint.spool_name()
         self._spool_max_bytes = spool_max_bytes
         self._closed = False
@@ -225,12 +220,12 @@ class CollectorExporter(TraceExporter):
             lifecycle.forget(self)
 
     def after_fork_in_child(self) -> None:
-        """Start anew in a forked child: an empty queue, no thread, no connection; the parent sends what it has."""
+        """Start anew in a forked child: no events, no thread, no connection; the parent sends what it has."""
         self._worker.forget_in_child()
         self._counts, self._worker = self._fresh()
 
     def _await_end(self, worker: Worker, deadline: float) -> None:
-        """Wait for the end; shortly before the deadline pull the thread out of the network, and wait once more."""
+        """Wait for the end; shortly before the deadline pull the thread out of the network and wait again."""
         close = self._close_request(deadline)
         worker.inbox.ask(close)
         if worker.finished:  # it may have ended before it could see our request
@@ -262,8 +257,8 @@ class CollectorExporter(TraceExporter):
             timeout_s=self._timeout_s,
             compress=self._compress,
         )
-        spool = Spool(self._spool_path, max_bytes=self._spool_max_bytes)
-        return counts, Worker(self._limits, sender, spool, transport, counts, self._ports)
+        spooler = Spooler(Spool(self._spool_path, max_bytes=self._spool_max_bytes), counts, self._ports)
+        return counts, Worker(self._limits, sender, spooler, transport, counts, self._ports)
 
 
 def _require_positive(**settings: float) -> None:
@@ -274,6 +269,4 @@ def _require_positive(**settings: float) -> None:
         if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0
     ]
     if wrong:
-        raise ConfigurationError(
-            f"these settings of CollectorExporter must be numbers above 0: {', '.join(wrong)}"
-        )
+        raise ConfigurationError(f"these settings of CollectorExporter must be numbers above 0: {', '.join(wrong)}")

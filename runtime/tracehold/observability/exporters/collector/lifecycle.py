@@ -1,8 +1,6 @@
-"""How a process ends or splits, for all exporters in it: exit, SIGTERM, fork, the end of a multiprocessing
-child.
+"""How a process ends or splits, for all exporters in it: exit, SIGTERM, fork, multiprocessing.
 
-Nothing here takes a lock: the SIGTERM handler runs between two bytecodes of the main thread, wherever that
-is.
+Nothing here takes a lock: the SIGTERM handler runs between two bytecodes of the main thread, wherever it is.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ class Exiting(Protocol):
     shutdown_timeout_s: float
 
     def begin_close(self, deadline: float) -> None:
-        """MUST return at once, refuse new events, and let the work end by `deadline`, in monotonic seconds."""
+        """MUST return at once, refuse new events, and let the work end by `deadline` (monotonic seconds)."""
         ...
 
     def finish_close(self, deadline: float) -> None:
@@ -54,8 +52,7 @@ def watch(exporter: Exiting, *, handle_sigterm: bool) -> None:
 
     Args:
         exporter: held weakly until it has work to do; see `hold`.
-        handle_sigterm: also close on SIGTERM, where nobody else handles it. Possible from the main thread
-            only.
+        handle_sigterm: also close on SIGTERM, where nobody else handles it. From the main thread only.
     """
     global _atexit_registered  # noqa: PLW0603 - once per process
     _living.add(exporter)
@@ -77,14 +74,13 @@ def forget(exporter: Exiting) -> None:
 
 
 def hold(exporter: Exiting) -> None:
-    """Keep an exporter that has work alive until it is closed: a tracer may be collected before its events are sent."""
+    """Keep an exporter alive until it is closed: its tracer may be collected before its events are sent."""
     _working.add(exporter)
     _watch_multiprocessing()
 
 
 def _watch_multiprocessing() -> None:
-    """In a multiprocessing child, have its finalizers close the exporters: such a child skips `atexit`
-    (FR-01).
+    """In a multiprocessing child, have its finalizers close the exporters: it skips `atexit` (FR-01).
 
     Done when work begins, not after the fork: the child clears all finalizers before its own code runs.
     """
@@ -120,8 +116,7 @@ def close_all(exporters: Iterable[Exiting]) -> None:
 
 
 def _at_exit() -> None:
-    # Ctrl-C here means "end now": events are on disk by then, and a traceback would only hide the program's
-    # own end.
+    # Ctrl-C here means "end now". The events are on disk by then, and a traceback would hide the program's own end.
     with contextlib.suppress(KeyboardInterrupt):
         close_all(_living)
 

@@ -19,7 +19,7 @@ class Wait(Protocol):
     """Waits for an item of a queue."""
 
     def __call__(self, queue: SimpleQueue[Item], timeout_s: float | None, /) -> Item:
-        """Return the next item; raise `queue.Empty` after `timeout_s` seconds. 0 only looks, `None` has no end."""
+        """Return the next item; raise `queue.Empty` after `timeout_s` seconds; 0 only looks, `None` is endless."""
         ...
 
 

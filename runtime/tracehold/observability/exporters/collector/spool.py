@@ -89,7 +89,7 @@ class Claim:
 
 
 class Spool:
-    """One folder of unsent events. Not for concurrent use by threads; any number of processes may share the folder."""
+    """One folder of unsent events. Not for concurrent use by threads; any number of processes may share it."""
 
     def __init__(self, path: Path, *, max_bytes: int) -> None:
         """Touch nothing yet; the folder is made by the first `write`.
@@ -142,7 +142,7 @@ class Spool:
         return sorted(found)
 
     def claim(self, name: str) -> Claim | None:
-        """Lock and read a file; `None` when it is gone, somebody else sends it, or it holds nothing readable."""
+        """Lock and read a file; `None` when it is gone, is being sent, or holds nothing readable."""
         try:
             fd = os.open(self.path / name, _OLD_FILE)
         except OSError as error:
@@ -150,7 +150,7 @@ class Spool:
             if error.errno == errno.ELOOP:
                 self.set_aside(name)
             return None
-        claim = Claim(self, name, fd, [], True)  # noqa: FBT003 - the pair `_read_lines` returns
+        claim = Claim(self, name, fd, [], True)
         try:
             if not _try_lock(fd):
                 claim.forget()
@@ -181,9 +181,7 @@ class Spool:
         bad = self.path / (name + _BAD)
         with contextlib.suppress(OSError):
             (self.path / name).rename(bad)
-            _log.warning(
-                "A damaged spool file was put aside as %s, after the events in it that can be read.", bad
-            )
+            _log.warning("A damaged spool file was put aside as %s, after the events in it that can be read.", bad)
         kept = sorted(name for name, _ in self._entries() if name.endswith(_BAD))
         for old in kept[:-_KEPT_BAD]:
             (self.path / old).unlink(missing_ok=True)
@@ -208,7 +206,7 @@ class Spool:
             return
 
     def _adopt(self, name: str, info: os.stat_result) -> bool:
-        """Give a dead writer's file its final name. An empty one may have a writer that has not locked it yet."""
+        """Give a dead writer's file its final name. An empty one may have a writer that is about to lock it."""
         path = self.path / name
         if info.st_size == 0:
             if now_ns() - info.st_mtime_ns > _EMPTY_PART_AGE_NS:
@@ -230,7 +228,7 @@ class Spool:
 
 
 def _try_lock(fd: int) -> bool:
-    """Lock a file if nobody else has it. Where locks do not exist, say yes: a second sending is recognised."""
+    """Lock a file if nobody else has it. Without locks, say yes: a second sending is recognised."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -248,7 +246,7 @@ def _unlock_and_close(fd: int) -> None:
 
 def _read_lines(fd: int) -> tuple[list[bytes], bool]:
     """Return the lines that are JSON objects, and whether anything else was found."""
-    with open(fd, "rb", closefd=False) as file:  # noqa: PTH123 - a descriptor has no path
+    with open(fd, "rb", closefd=False) as file:
         body = file.read()
     lines = body.split(b"\n")
     good = [line for line in lines if _is_object(line)]
@@ -272,7 +270,7 @@ def _write_all(fd: int, body: bytes) -> None:
 
 
 def _sync_folder(path: Path) -> None:
-    """Make a rename last through a power cut; some file systems cannot, and the file itself is synced already."""
+    """Make a rename last through a power cut; some file systems cannot, and the file itself is synced."""
     with contextlib.suppress(OSError):
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:

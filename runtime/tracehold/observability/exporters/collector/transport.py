@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import encodings.idna  # noqa: F401 - see below
+import encodings.idna  # noqa: F401 - needed by the first connection: a child forked amid its import could not connect
 import http.client
 import os
 import socket
@@ -13,13 +13,9 @@ from dataclasses import dataclass
 from tracehold.core.version import __version__
 from tracehold.observability.exporters.collector.endpoint import EVENTS_PATH, Endpoint, Proxy
 
-# The socket module looks this codec up by the first connection. A process that forks in the middle of such an
-# import leaves its child with half a module, and the child then cannot connect at all.
-
 _MAX_ANSWER_BYTES = 4 * 1024 * 1024
 
-# What a connection looks like that the server closed while it stood idle: the next request gets no first
-# byte.
+# What a connection looks like that the server closed while it stood idle: the next request gets no answer.
 _STALE = (http.client.RemoteDisconnected, ConnectionResetError, ConnectionAbortedError, BrokenPipeError)
 
 
@@ -56,8 +52,7 @@ class Transport:
         self._connection: http.client.HTTPConnection | None = None
         self._aborted = False
         forwarded = self._proxy is not None and endpoint.scheme == "http"
-        # A forward proxy is asked for the whole URL (RFC 9112 section 3.2.2); a tunnel carries the usual
-        # request.
+        # A forward proxy is asked for the whole URL (RFC 9112 section 3.2.2); a tunnel carries the usual one.
         self._target = endpoint.url + EVENTS_PATH if forwarded else endpoint.path
         self._forward_credential = self._proxy.authorization if self._proxy and forwarded else None
 

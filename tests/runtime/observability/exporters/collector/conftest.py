@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import os
@@ -20,7 +21,6 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 
 import pytest
-
 from tracehold.core.clock import now_ns
 from tracehold.core.ids import new_event_id
 from tracehold.observability.exporters.collector import CollectorExporter
@@ -66,8 +66,8 @@ class ScriptedCollector:
         self.stored: dict[str, dict[str, Any]] = {}
         self.duplicates = 0
         self.connections = 0
-        self.refuse: Callable[[dict[str, Any]], bool] = lambda event: False
-        self.break_on: Callable[[list[dict[str, Any]]], Play | None] = lambda events: None
+        self.refuse: Callable[[dict[str, Any]], bool] = lambda _event: False
+        self.break_on: Callable[[list[dict[str, Any]]], Play | None] = lambda _events: None
         self.clock: Callable[[], float] = time.monotonic
         self._plays: deque[Play] = deque()
         self._changed = threading.Condition()
@@ -123,8 +123,7 @@ class ScriptedCollector:
 
         self._server = Server(("127.0.0.1", self.port), Handler)
         self.port = self._server.server_port
-        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01},
-        daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
 
     def stop(self) -> None:
         """Stop listening and cut what is open, as a killed server would."""
@@ -134,10 +133,8 @@ class ScriptedCollector:
         server.shutdown()
         with self._changed:
             for connection in self._open:
-                try:
+                with contextlib.suppress(OSError):
                     connection.shutdown(socket.SHUT_RDWR)
-                except OSError:
-                    pass
         server.server_close()
 
     def release(self) -> None:

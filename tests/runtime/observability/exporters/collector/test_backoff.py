@@ -8,7 +8,6 @@ from email.utils import format_datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from tracehold.observability.exporters.collector.backoff import (
     BASE_S,
     CAP_S,

@@ -8,20 +8,31 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from tracehold.observability.exporters.collector.encode import encode_event
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda children: st.lists(children) | st.dictionaries(st.text(), children),
     max_leaves=20,
 )
 ANYTHING = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()) | st.binary() | st.complex_numbers(),
-    lambda children: st.lists(children)
-    | st.tuples(children)
-    | st.frozensets(st.integers())
-    | st.dictionaries(st.text(st.characters()) | st.integers() | st.none(), children),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(st.characters())
+    | st.binary()
+    | st.complex_numbers(),
+    lambda children: (
+        st.lists(children)
+        | st.tuples(children)
+        | st.frozensets(st.integers())
+        | st.dictionaries(st.text(st.characters()) | st.integers() | st.none(), children)
+    ),
     max_leaves=20,
 )
 

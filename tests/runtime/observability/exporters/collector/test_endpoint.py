@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from tracehold.core.errors import ConfigurationError
 from tracehold.observability.exporters.collector.endpoint import DEFAULT_URL, resolve_endpoint
 
@@ -87,8 +86,8 @@ def test_every_address_and_key_has_a_spool_of_its_own():
     assert resolve_endpoint("http://a/", "one").spool_name() in names
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:4318", "http://localhost", "http://[::1]",
-"http://x.localhost"]) def test_loopback_never_goes_through_a_proxy(monkeypatch, url):
+@pytest.mark.parametrize("url", ["http://127.0.0.1:4318", "http://localhost", "http://[::1]", "http://x.localhost"])
+def test_loopback_never_goes_through_a_proxy(monkeypatch, url):
     monkeypatch.setenv("http_proxy", "http://proxy.invalid:3128")
     assert resolve_endpoint(url, None).proxy() is None
 

@@ -8,7 +8,6 @@ import math
 import threading
 
 import pytest
-
 from tracehold.core.errors import ConfigurationError, ExporterError
 from tracehold.observability.exporters.collector import CollectorExporter
 
@@ -96,7 +95,9 @@ def test_requests_keep_to_the_byte_limit_and_a_larger_event_goes_alone(make_expo
     assert exporter.force_flush(30)
     assert len(collector.stored) == 5
     sizes = [sum(len(json.dumps(each)) for each in arrival.events) for arrival in collector.arrivals]
-    assert all(size < 10_100 or len(arrival.events) == 1 for size, arrival in zip(sizes, collector.arrivals, strict=True))
+    assert all(
+        size < 10_100 or len(arrival.events) == 1 for size, arrival in zip(sizes, collector.arrivals, strict=True)
+    )
 
 
 def test_one_connection_serves_many_requests(make_exporter, collector, event):
@@ -166,7 +167,7 @@ def test_rejected_events_are_counted_and_not_sent_again(make_exporter, collector
         exporter.export(event(type=kind, input="private words"))
     assert exporter.force_flush(30)
     assert len(collector.arrivals) == 1
-    assert (2, 1, 1) == (exporter.stats()["sent"], exporter.stats()["rejected"], exporter.dropped)
+    assert (exporter.stats()["sent"], exporter.stats()["rejected"], exporter.dropped) == (2, 1, 1)
     assert "private words" not in caplog.text
 
 
@@ -397,7 +398,7 @@ def test_a_log_handler_that_traces_does_not_hang_the_exporter(make_exporter, col
     exporter = make_exporter()
 
     class Tracing(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
+        def emit(self, _record: logging.LogRecord) -> None:
             exporter.export(event(type="log"))
 
     handler = Tracing()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from email.utils import format_datetime
+from itertools import pairwise
 
 import pytest
 
@@ -38,8 +39,9 @@ def test_the_sequence_of_the_field_report(make_exporter, collector, clock, event
     collector.clock = clock.monotonic
     until = format_datetime(clock.utc() + timedelta(seconds=60), usegmt=True)
     collector.play(
-        play(status=429, headers={"Retry-After": "2"}), play(status=503, headers={"Retry-After": until}),
-        play(store=True)
+        play(status=429, headers={"Retry-After": "2"}),
+        play(status=503, headers={"Retry-After": until}),
+        play(store=True),
     )
     exporter = make_exporter(_ports=clock.ports())
     exporter.export(event())
@@ -101,14 +103,12 @@ def test_the_attempts_become_rarer(make_exporter, collector, clock, event, play)
     exporter.export(event())
     assert exporter.force_flush(LONG_S)
     times = [arrival.at for arrival in collector.arrivals]
-    pauses = [after - before for before, after in zip(times, times[1:], strict=False)]
+    pauses = [after - before for before, after in pairwise(times)]
     assert pauses == sorted(pauses)
     assert pauses[-1] <= 31.0
 
 
-def test_a_fault_of_the_setup_is_tried_again_after_half_a_minute_or_more(
-    make_exporter, collector, clock, event, play
-):
+def test_a_fault_of_the_setup_is_tried_again_after_half_a_minute_or_more(make_exporter, collector, clock, event, play):
     collector.clock = clock.monotonic
     collector.play(play(status=401))
     exporter = make_exporter(_ports=clock.ports(random=0.0))
@@ -128,7 +128,9 @@ def test_events_are_on_disk_soon_while_the_collector_is_away(make_exporter, coll
     collector.wait_for_stored(1)
 
 
-def test_a_batch_the_collector_fails_on_does_not_hold_up_the_others(make_exporter, collector, clock, event, play, eventually):
+def test_a_batch_the_collector_fails_on_does_not_hold_up_the_others(
+    make_exporter, collector, clock, event, play, eventually
+):
     collector.break_on = lambda events: play(status=500) if events[0]["type"] == "poison" else None
     exporter = make_exporter(_ports=clock.ports(random=0.999), max_batch=1)
     exporter.export(event(type="poison"))
@@ -136,5 +138,5 @@ def test_a_batch_the_collector_fails_on_does_not_hold_up_the_others(make_exporte
     for _ in range(3):
         exporter.export(event())
     collector.wait_for_stored(3)
-    collector.break_on = lambda events: None
+    collector.break_on = lambda _events: None
     collector.wait_for_stored(4)

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
-
 from tracehold.observability.exporters.collector.spool import Spool, SpoolFullError
 
 MIB = 1024 * 1024
@@ -199,7 +198,7 @@ def test_few_damaged_files_are_kept(spool):
 
 def test_a_failed_write_leaves_nothing_behind(spool, monkeypatch):
     spool.write([A])
-    monkeypatch.setattr(os, "fsync", lambda fd: (_ for _ in ()).throw(OSError(5, "made up")))
+    monkeypatch.setattr(os, "fsync", lambda _fd: (_ for _ in ()).throw(OSError(5, "made up")))
     with pytest.raises(OSError, match="made up"):
         spool.write([B])
     monkeypatch.undo()
