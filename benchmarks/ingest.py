@@ -32,11 +32,11 @@ def run(seconds: float) -> None:
         with tempfile.TemporaryDirectory() as folder:
             port, process = start(Path(folder))
             try:
-                for connections in (1, 4):
-                    rows.append(_phase(name, port, process.pid, Path(folder), connections, seconds))
+                phases = [_phase(name, port, process.pid, Path(folder), senders, seconds) for senders in (1, 4)]
             finally:
                 process.send_signal(signal.SIGTERM)
                 process.wait()
+            rows += phases
             if name == "collector":
                 _check(Path(folder), sum(row[-1] for row in rows))
     columns = (
@@ -86,7 +86,7 @@ def _phase(name: str, port: int, pid: int, folder: Path, connections: int, secon
     return (
         name, connections, f"{sent / elapsed:,.0f}", f"{percentile(latencies, 0.5):.1f}", f"{percentile(latencies, 0.99):.1f}",
         f"{(_cpu_s(pid) - before_cpu) / sent * 1e6:.0f}", f"{(_disk(folder) - before_disk) / sent:,.0f}", sent,
-    )  # fmt: skip
+    )
 
 
 def _start_collector(folder: Path) -> tuple[int, subprocess.Popen[bytes]]:

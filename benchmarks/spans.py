@@ -71,7 +71,7 @@ def _fill(span: Span, place: int, draw: random.Random) -> None:
     common = {
         "gen_ai.agent.name": "researcher", "gen_ai.conversation.id": f"conv-{run}", "user.id": f"user-{run}", "session.id": f"s-{run}",
         "agent.step": step, "deployment.ring": "blue", "server.address": "api.example.com", "region": "eu-west-1",
-    }  # fmt: skip
+    }
     if step == 0:
         span.name = "invoke_agent researcher"
         _put(
@@ -91,7 +91,7 @@ def _fill(span: Span, place: int, draw: random.Random) -> None:
             "gen_ai.usage.output_tokens": draw.randrange(20, 900), "gen_ai.request.temperature": 0.2, "gen_ai.request.max_tokens": 1024,
             "gen_ai.response.id": f"chatcmpl-{draw.randrange(10**12):012d}", "gen_ai.prompt": _prose(draw, 220),
             "gen_ai.completion": _prose(draw, 160), "gen_ai.response.finish_reasons": "stop",
-        })  # fmt: skip
+        })
     else:
         span.name = "execute_tool http_request"
         _put(span.attributes, common | {
@@ -99,7 +99,7 @@ def _fill(span: Span, place: int, draw: random.Random) -> None:
             "gen_ai.tool.type": "function", "gen_ai.tool.call.arguments": '{"url": "https://api.example.com/orders/7", "method": "GET"}',
             "gen_ai.tool.call.result": _prose(draw, 200) + f" mail a{place}@example.com", "tool.attempt": 1, "tool.cached": False,
             "tool.bytes_out": draw.randrange(10**5), "policy.version": "2026-03-01", "tool.retries": 0, "tool.region": "eu",
-        })  # fmt: skip
+        })
 
 
 def _put(attributes: object, values: dict[str, object]) -> None:

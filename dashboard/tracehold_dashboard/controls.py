@@ -51,7 +51,7 @@ def pager(total: int, size: int, key: str, noun: str) -> None:
     if pages == 1:
         st.caption(f"{total:,} {noun}")
         return
-    left, right = st.columns([1, 1], vertical_alignment="center")
+    left, right = st.columns([2, 1], vertical_alignment="center")
     left.caption(f"{first + 1:,} to {min(first + size, total):,} of {total:,} {noun}")
     with right.container(horizontal_alignment="right"):
         st.pagination(pages, key=key)

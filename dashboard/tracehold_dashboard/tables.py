@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pandas as pd
 import streamlit as st
 
 from tracehold_dashboard import format as fmt
 from tracehold_dashboard.theme import STATUSES
+
+_ROW_PX: Final = 35
+_MOST_PX: Final = 600
+"""A longer table scrolls within this height, so that what stands below it stays in reach."""
 
 
 class Shown(NamedTuple):
@@ -30,9 +34,7 @@ class Shown(NamedTuple):
     right: bool = False
 
 
-def show(
-    frame: pd.DataFrame, columns: Mapping[str, Shown], *, key: str, select: bool = False, height: Any = "auto"
-) -> pd.Series[Any] | None:
+def show(frame: pd.DataFrame, columns: Mapping[str, Shown], *, key: str, select: bool = False) -> pd.Series[Any] | None:
     """Draw a table.
 
     Args:
@@ -40,7 +42,6 @@ def show(
         columns: by name, in the order to show.
         key: of the widget; new rows need a new key, else an old selection points at them.
         select: let one row be selected.
-        height: in pixels, or "auto".
 
     Returns:
         The selected row of `frame`, or `None`.
@@ -53,7 +54,8 @@ def show(
     state = st.dataframe(
         _written(table, columns),
         hide_index=True,
-        height=height,
+        height=min(_ROW_PX * (len(table) + 1) + 3, _MOST_PX),
+        placeholder=fmt.NOTHING,
         key=key,
         column_config={name: _config(columns[name], table[name]) for name in chosen},
         **options,

@@ -42,7 +42,11 @@ def figure(spans: pd.DataFrame, run_ns: int, *, ink: str) -> go.Figure:
     rows = [_row(place, span, run_ns) for place, span in enumerate(spans.to_dict("records"))]
     chart = go.Figure()
     for kind in [kind for kind in KINDS if any(row["kind"] == kind for row in rows)]:
-        _add_bars(chart, kind, [row for row in rows if row["kind"] == kind], unit_ns)
+        # A bar with a rim is a trace of its own: in one trace, the legend would wear the first bar's rim.
+        plain = [row for row in rows if row["kind"] == kind and not row["colour"]]
+        rimmed = [row for row in rows if row["kind"] == kind and row["colour"]]
+        for part in filter(None, (plain, rimmed)):
+            _add_bars(chart, kind, part, unit_ns, legend=part is plain or not plain)
     for problem, colour in ((None, ink), (ERROR, ERROR), (BLOCKED, BLOCKED)):
         _add_labels(chart, [row for row in rows if row["colour"] == problem], colour)
     _add_times(chart, rows)
@@ -107,9 +111,11 @@ def _unit(run_ns: int) -> tuple[int, str]:
     raise AssertionError("the last unit has no upper end")  # pragma: no cover
 
 
-def _add_bars(chart: go.Figure, kind: str, rows: list[dict[str, Any]], unit_ns: int) -> None:
+def _add_bars(chart: go.Figure, kind: str, rows: list[dict[str, Any]], unit_ns: int, *, legend: bool) -> None:
     chart.add_bar(
         name=kind,
+        legendgroup=kind,
+        showlegend=legend,
         orientation="h",
         y=[row["y"] for row in rows],
         base=[row["start"] / unit_ns for row in rows],

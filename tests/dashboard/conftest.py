@@ -15,7 +15,6 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import duckdb
 import pyarrow as pa
 import pytest
-
 from tracehold_queries import QueryParameterError, catalogue
 
 STORE = Path(__file__).parents[2] / "collector/tracehold_collector/store"

@@ -78,9 +78,7 @@ def test_pages_put_together_are_the_whole(new_store, starts, size):
     store = new_store()
     store.add(*(DENIED | {"started_at": start, "run_id": f"r{n % 2}"} for n, start in enumerate(starts)))
     whole = denials(store)
-    pages = [
-        row for offset in range(0, len(starts), size) for row in denials(store, limit=size, offset=offset)
-    ]
+    pages = [row for offset in range(0, len(starts), size) for row in denials(store, limit=size, offset=offset)]
     assert whole == pages
     assert [len(starts)] * len(starts) == [row["total"] for row in whole]
     store.connection.close()

@@ -86,9 +86,7 @@ def test_a_broken_file_is_refused_with_its_name_and_line(header, sql, line, mess
 
 
 def test_a_dollar_inside_a_text_or_a_comment_is_no_parameter():
-    sql = (
-        "\nSELECT $limit::BIGINT AS n -- costs $money\nWHERE '$a''$b' <> \"$c\" /* $d */ AND $since IS NULL\n"
-    )
+    sql = "\nSELECT $limit::BIGINT AS n -- costs $money\nWHERE '$a''$b' <> \"$c\" /* $d */ AND $since IS NULL\n"
     assert parse_query("what.sql", HEADER + sql).sql.endswith(sql)
 
 
@@ -100,9 +98,7 @@ def test_a_query_name_that_no_url_could_carry_is_refused():
 def test_the_catalogue_is_sorted_and_holds_what_ships():
     names = list(catalogue())
     assert sorted(names) == names
-    assert {"runs", "run", "waterfall", "run_events", "gate_denials", "spend_by_model_day", "spend"} < set(
-        names
-    )
+    assert {"runs", "run", "waterfall", "run_events", "gate_denials", "spend_by_model_day", "spend"} < set(names)
 
 
 def test_every_query_lets_the_server_bind_tenants_and_users_filter_by_one():
@@ -114,9 +110,7 @@ def test_every_query_lets_the_server_bind_tenants_and_users_filter_by_one():
 
 
 def test_an_unknown_query_is_answered_with_those_that_exist():
-    with pytest.raises(
-        UnknownQueryError, match=r"there is no query 'nope'; these exist: facets, gate_denials"
-    ):
+    with pytest.raises(UnknownQueryError, match=r"there is no query 'nope'; these exist: facets, gate_denials"):
         get("nope")
 
 

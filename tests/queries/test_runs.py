@@ -48,8 +48,7 @@ def test_a_range_is_half_open(store):
 )
 def test_a_filter_keeps_what_it_names(store, params, expected):
     store.add(
-        ROOT
-        | {"run_id": "good", "agent": "planner", "service": "desk", "session_id": "s1", "user_ref": "u1"},
+        ROOT | {"run_id": "good", "agent": "planner", "service": "desk", "session_id": "s1", "user_ref": "u1"},
         ROOT | {"run_id": "bad", "tenant": "beta", "status": "error", "started_at": T0 + SECOND},
         {"run_id": "bad", "tenant": "beta", "kind": "gate", "decision": "denied", "started_at": T0 + SECOND},
     )
@@ -105,9 +104,7 @@ events = st.fixed_dictionaries(
     direction=st.sampled_from(["asc", "desc"]),
     size=st.integers(1, 4),
 )
-def test_pages_put_together_are_the_whole_and_fold_as_the_view_does(
-    new_store, commits, sort, direction, size
-):
+def test_pages_put_together_are_the_whole_and_fold_as_the_view_does(new_store, commits, sort, direction, size):
     store = new_store()
     for commit in commits:
         store.add(*commit)
@@ -119,9 +116,7 @@ def test_pages_put_together_are_the_whole_and_fold_as_the_view_does(
         for row in query.rows(store.connection, sort=sort, direction=direction, limit=size, offset=offset)
     ]
     assert whole == pages
-    view = store.connection.execute(
-        "SELECT * EXCLUDE (started_at, received_at), started_at AS started_at_ns FROM runs"
-    )
+    view = store.connection.execute("SELECT * EXCLUDE (started_at, received_at), started_at AS started_at_ns FROM runs")
     names = [column[0] for column in view.description]
     for row in view.fetchall():
         expected = dict(zip(names, row, strict=True))

@@ -32,9 +32,9 @@ def test_only_ended_model_calls_count(store):
         CALL | tokens | {"kind": "agent"},
         CALL | tokens | {"kind": "run"},
     )
-    assert [
-        (row["calls"], row["input_tokens"], row["output_tokens"], row["cost_usd"]) for row in days(store)
-    ] == [(1, 113, 11, 1.0)]
+    assert [(row["calls"], row["input_tokens"], row["output_tokens"], row["cost_usd"]) for row in days(store)] == [
+        (1, 113, 11, 1.0)
+    ]
 
 
 def test_a_model_without_a_price_is_listed_as_unknown_not_as_free(store):
@@ -109,9 +109,7 @@ def test_a_call_of_unknown_time_is_on_no_day_and_in_no_range(store):
     assert days(store, since="2000-01-01") == []
 
 
-@pytest.mark.parametrize(
-    "by", ["agent", "user_ref", "session_id", "service", "tenant", "provider", "model", "run_id"]
-)
+@pytest.mark.parametrize("by", ["agent", "user_ref", "session_id", "service", "tenant", "provider", "model", "run_id"])
 def test_spend_adds_up_by_what_is_asked_for(store, by):
     store.add(CALL | {by: "x"}, CALL | {by: "x"}, CALL | {by: "y", "cost_usd": 5.0})
     rows = get("spend").rows(store.connection, by=by)

@@ -53,18 +53,13 @@ def test_an_event_without_a_span_stands_for_itself(store):
 
 def test_a_parent_that_is_not_in_the_run_makes_a_root_and_says_so(store):
     store.add({"span_id": "a", "parent_span_id": "gone"}, {"span_id": "b", "parent_span_id": "a"})
-    found = {
-        span["span_id"]: (span["parent_span_id"], span["parent_missing"], span["depth"])
-        for span in spans(store)
-    }
+    found = {span["span_id"]: (span["parent_span_id"], span["parent_missing"], span["depth"]) for span in spans(store)}
     assert found == {"a": (None, True, 0), "b": ("a", False, 1)}
 
 
 def test_a_span_that_names_itself_as_its_parent_is_a_root(store):
     store.add({"span_id": "a", "parent_span_id": "a"})
-    assert [(s["parent_span_id"], s["parent_missing"], s["depth"]) for s in spans(store)] == [
-        (None, False, 0)
-    ]
+    assert [(s["parent_span_id"], s["parent_missing"], s["depth"]) for s in spans(store)] == [(None, False, 0)]
 
 
 def test_parents_in_a_loop_have_no_depth_and_do_not_hang(store):
@@ -83,9 +78,7 @@ def test_parents_in_a_loop_have_no_depth_and_do_not_hang(store):
 
 
 def test_two_tenants_with_the_same_ids_do_not_adopt_each_others_spans(store):
-    store.add(
-        {"span_id": "a"}, {"span_id": "b", "parent_span_id": "a", "tenant": "beta", "started_at": T0 + 1}
-    )
+    store.add({"span_id": "a"}, {"span_id": "b", "parent_span_id": "a", "tenant": "beta", "started_at": T0 + 1})
     found = {span["span_id"]: (span["parent_missing"], span["offset_ns"]) for span in spans(store)}
     assert found == {"a": (False, 0), "b": (True, 0)}
 
@@ -103,9 +96,7 @@ def test_a_deep_chain_has_its_exact_depth(store, length):
         """,
         {"length": length, "start": T0},
     )
-    depths = (
-        get("waterfall").arrow(store.connection, run_id="run-1", limit=length).column("depth").to_pylist()
-    )
+    depths = get("waterfall").arrow(store.connection, run_id="run-1", limit=length).column("depth").to_pylist()
     assert list(range(length)) == depths
 
 

@@ -54,6 +54,9 @@ def test_a_cold_import_loads_no_optional_package() -> None:
 
 
 def test_the_tracer_itself_needs_no_optional_package() -> None:
-    code = f"import sys; from tracehold import Tracer, CollectorExporter; Tracer(); print([name for name in {HEAVY!r} if name in sys.modules])"
+    code = (
+        "import sys; from tracehold import Tracer, CollectorExporter; Tracer()\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert output.stdout.strip() == "[]"

@@ -1,4 +1,4 @@
-"""Runs the `tracehold` command as a user would: a process of its own, on free ports, killed without mercy when asked."""
+"""Runs the `tracehold` command as a user would: a process of its own, on free ports, killed when asked."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="The flight recorder for AI agents: records what an agent does and answers for it.",
-    epilog="Start with 'tracehold up', then send events to the address it prints. Settings: flag, TRACEHOLD_* variable, "
-    "tracehold.toml, default.",
+    epilog="Start with 'tracehold up', then send events to the address it prints. Settings: flag, TRACEHOLD_* "
+    "variable, tracehold.toml, default.",
 )
 
 serving.add_to(app)

@@ -51,7 +51,7 @@ def doctor(
     as_json: JsonOption = False,
     url: UrlOption = DEFAULT_URL,
 ) -> None:
-    """Look at this installation, its settings, the store's folder and the collector. Exits 1 when something is at fault."""
+    """Look at this installation, its settings, the store and the collector. Exits 1 when something is at fault."""
     findings = [*_installation(), *_settings(data_dir), _collector(url)]
     show(
         [{"state": item.state, "check": item.check, "detail": item.detail} for item in findings],

@@ -41,7 +41,7 @@ DENIALS: Final = frozenset(
         "cancelled",
     }
 )
-"""The decisions that stopped something (DEC-01). The collector's own copy is checked against the runtime's by a test."""
+"""The decisions that stopped something (DEC-01). A test holds this copy and the runtime's together."""
 
 
 @dataclass(slots=True)

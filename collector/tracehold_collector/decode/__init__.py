@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from tracehold_collector.decode.compression import decompress
 from tracehold_collector.decode.events import decode_events
-from tracehold_collector.decode.files import FileFormat, Piece, iter_file, sniff_file
 from tracehold_collector.decode.otlp import decode_otlp_traces
 
 __all__ = [
-    "FileFormat",
-    "Piece",
     "decode_events",
     "decode_otlp_traces",
     "decompress",
-    "iter_file",
-    "sniff_file",
 ]

@@ -37,8 +37,8 @@ def load(url: str) -> None:
     if faults:
         raise CollectorError("the demo's recorded runs could not be loaded: " + "; ".join(faults))
     typer.echo(
-        f"loaded {len(results)} recorded files and made 2 live runs: {overview['runs']} runs, {overview['events']:,} events, "
-        f"{overview['denials']} blocked attempts, {overview['cost_usd']:.4f} USD recorded spend"
+        f"loaded {len(results)} recorded files and made 2 live runs: {overview['runs']} runs, {overview['events']:,} "
+        f"events, {overview['denials']} blocked attempts, {overview['cost_usd']:.4f} USD recorded spend"
     )
 
 

@@ -24,8 +24,8 @@ _PROTOBUF: Final = frozenset({".pb", ".binpb"})
 SUFFIXES: Final = _LINES | _DOCUMENTS | _PROTOBUF
 
 READ: Final = (
-    "JSON lines (.jsonl, .ndjson: Tracer events, CloudEvents, engine logs or OTLP requests), JSON (.json: an OTLP request or "
-    "an array of events), protobuf (.pb: an OTLP request); each also with .gz"
+    "JSON lines (.jsonl, .ndjson: Tracer events, CloudEvents, engine logs or OTLP requests), JSON (.json: an OTLP request "
+    "or an array of events), protobuf (.pb: an OTLP request); each also with .gz"
 )
 
 

@@ -96,7 +96,7 @@ def _send(client: Client, piece: Piece, sleep: Callable[[float], None]) -> httpx
         waited += pause
         if waited > _MAX_WAIT_S:
             raise AskError(
-                f"the collector at {client.url} has been busy for {_MAX_WAIT_S:g} s; run the same command again to go on"
+                f"the collector at {client.url} has been busy for {_MAX_WAIT_S:g} s; run the same command again"
             )
         sleep(pause)
 

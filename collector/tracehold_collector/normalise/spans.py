@@ -106,7 +106,9 @@ def _from_own_exporter(span: SpanItem, context: NormaliseContext) -> Record:
     event.setdefault("run_id", event.get("tracehold.run_id"))
     event.setdefault("trace_id", span.trace_id)
     event.setdefault("span_id", span.span_id)
-    event.setdefault("parent_span_id", span.parent_span_id)
+    # A run's own event says its span id: the span the SDK gave it hangs under that very id.
+    if event["span_id"] != span.parent_span_id:
+        event.setdefault("parent_span_id", span.parent_span_id)
     record = tracer_envelope(event, context, raw=b"", position=0).record
     record.source = "otlp"
     record.service = record.service or context.name(span.shared.service)

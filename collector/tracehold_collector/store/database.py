@@ -64,7 +64,7 @@ class Database:
             cursor.close()
 
     def reopen(self) -> None:
-        """Open the file again after DuckDB declared it invalid (a full disk, an I/O error). Uncommitted work is gone."""
+        """Open the file again after DuckDB declared it invalid (a full disk, an I/O error); uncommitted work is gone."""
         with self._lock:
             self.connection.close()
             self.connection = self._open()
@@ -103,8 +103,8 @@ class Database:
         except duckdb.IOException as error:
             if "lock" in str(error).lower():
                 raise StoreLockedError(
-                    f"{self.path} is open in another process; DuckDB lets one process have a file. Ask that collector over "
-                    "HTTP (tracehold query ...), stop it, or start this one with another --data-dir"
+                    f"{self.path} is open in another process; DuckDB lets one process have a file. Ask that collector "
+                    "over HTTP (tracehold query ...), stop it, or start this one with another --data-dir"
                 ) from error
             raise StoreError(f"cannot open {self.path}: {error}") from error
         except duckdb.Error as error:

@@ -1,7 +1,7 @@
 """Which event ids may the store already hold?
 
-A primary key on the big table would halve ingest speed. Instead a scalable Bloom filter in memory (Almeida et al., 2007)
-says "certainly new" for nearly every id; only the few it is unsure about are looked up in the table. At one in a
+A primary key on the big table would halve ingest speed. Instead a scalable Bloom filter in memory (Almeida et al.,
+2007) says "certainly new" for nearly every id; only the few it is unsure about are looked up in the table. At one in a
 thousand false alarms it costs about 2 bytes an event, and it is rebuilt from the table when the store opens.
 """
 
@@ -70,7 +70,7 @@ class _Filter:
         return result
 
     def _places(self, words: _Words) -> _Words:
-        """Kirsch and Mitzenmacher's double hashing over the id's two halves, stirred since UUIDv7's first is a clock."""
+        """Kirsch and Mitzenmacher's double hashing over the id's halves, stirred since UUIDv7's first is a clock."""
         first = _stir(words[:, 1])
         second = _stir(words[:, 0] ^ words[:, 1]) | np.uint64(1)
         steps = np.arange(_HASHES, dtype=np.uint64)[:, None]

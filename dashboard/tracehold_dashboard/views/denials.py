@@ -18,14 +18,14 @@ _MOST_EXPORTED: Final = 10_000
 
 COLUMNS: Final = {
     "at": Shown("When (UTC)", width=150),
-    "name": Shown("Tool", width=130),
+    "name": Shown("Tool", width=110),
     "decision": Shown("Decision", fmt.words, 100),
     "decided_by": Shown("Decided by", width=110),
-    "rule": Shown("Rule", width=130),
-    "reason": Shown("Reason", width=220),
-    "arguments": Shown("Arguments", width=200),
+    "rule": Shown("Rule", width=120),
+    "reason": Shown("Reason", width=190),
+    "arguments": Shown("Arguments", width=150),
     "agent": Shown("Agent", width=100),
-    "next_event": Shown("What happened next", width=170, help="The run's next event: type, name and status"),
+    "next_event": Shown("What happened next", width=190, help="The run's next event: type, name and status"),
     "run_id": Shown("Run", lambda value: fmt.short_id(value, 13), 120),
     "tenant": Shown("Tenant", width="small"),
 }

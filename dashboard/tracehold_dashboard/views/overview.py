@@ -51,9 +51,8 @@ def _figures(totals: pd.Series[Any]) -> None:
         fmt.money(totals["cost_usd"], unpriced_calls=totals["unpriced_calls"]) if totals["llm_calls"] else fmt.money(0),
         help=f"{fmt.count(totals['unpriced_calls'])} model calls have no known cost",
     )
-    st.caption(
-        f"{fmt.count(totals['events'])} events, from {fmt.moment(totals['first_at'])} to {fmt.moment(totals['last_at'])}"
-    )
+    first_at, last_at = fmt.moment(totals["first_at"]), fmt.moment(totals["last_at"])
+    st.caption(f"{fmt.count(totals['events'])} events, from {first_at} to {last_at}")
 
 
 def _recent_runs(since: str | None) -> None:

@@ -101,7 +101,7 @@ def _tables(by_day: pd.DataFrame, filters: dict[str, Any]) -> None:
     name = by or "Model"
     rows = data.frame("spend", by=_BY[name], **filters)
     rows["cost"] = parts.costs(rows)
-    tables.show(rows, {"value": Shown(name, width="large")} | _SPEND_COLUMNS, key=f"spend_table_{name}")
+    tables.show(rows, {"value": Shown(name, width=250)} | _SPEND_COLUMNS, key=f"spend_table_{name}")
     with st.expander("Day by day, as a table", icon=":material/table_rows:"):
         by_day["cost"] = parts.costs(by_day)
         columns = {

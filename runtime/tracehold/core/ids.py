@@ -15,6 +15,9 @@ from tracehold.core.clock import NS_PER_MS
 
 # A generator of our own: a program that calls random.seed() must not make our ids repeat. random.Random is
 # seeded from the operating system here and again in every forked child.
+_VARIANT = 1 << 63
+_LOW_62 = (1 << 62) - 1
+
 _random = random.Random()  # noqa: S311 - uniqueness, not secrecy
 
 if hasattr(os, "register_at_fork"):
@@ -28,7 +31,8 @@ def new_event_id(now_ns: int) -> str:
         now_ns: UTC nanoseconds since the epoch; its millisecond part becomes the id's first 48 bits.
     """
     bits = _random.getrandbits(74)
-    return f"{(now_ns // NS_PER_MS) & 0xFFFFFFFFFFFF:012x}7{bits >> 62:03x}{0x8000000000000000 | bits & (1 << 62) - 1:016x}"
+    clock = (now_ns // NS_PER_MS) & 0xFFFFFFFFFFFF
+    return f"{clock:012x}7{bits >> 62:03x}{_VARIANT | bits & _LOW_62:016x}"
 
 
 def new_span_id() -> str:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from contextvars import Token
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Protocol, Self
 
 from tracehold.core.clock import NS_PER_MS, now_ns
 from tracehold.core.ids import new_span_id
@@ -21,9 +21,6 @@ from tracehold.core.run_context import (
     leave_span,
 )
 from tracehold.observability.event_types import RUN_END, RUN_START, SPAN
-
-if TYPE_CHECKING:
-    from tracehold.observability.tracer import Tracer
 
 FIELDS: Final = frozenset(
     {
@@ -48,10 +45,26 @@ FIELDS: Final = frozenset(
 """Attributes with a meaning of their own: they become fields of the event. All others stand under `attributes`."""
 
 
+class Recorder(Protocol):
+    """What a span needs of its Tracer."""
+
+    def record(self, event: Mapping[str, Any], run: RunContext, parent: OpenSpan | None) -> None:
+        """Record an event of `run` under `parent`, or under the run's root."""
+
+    def run_without_context(self) -> RunContext:
+        """Return the run that code outside any run context belongs to."""
+
+    def run_opened(self, run: RunContext) -> None:
+        """Note that `run` began."""
+
+    def run_closed(self, run: RunContext) -> None:
+        """Note that `run` ended."""
+
+
 class _Timed:
     """Enter, measure, exit; what the two kinds of span share."""
 
-    def __init__(self, tracer: Tracer, name: str, attributes: Mapping[str, Any]) -> None:
+    def __init__(self, tracer: Recorder, name: str, attributes: Mapping[str, Any]) -> None:
         self._tracer = tracer
         self._name = name
         self._attributes: dict[str, Any] = dict(attributes)
@@ -96,13 +109,13 @@ class Span(_Timed):
     gives status "cancelled", an exception "error" with its type and text.
     """
 
-    def __init__(self, tracer: Tracer, name: str, kind: str, attributes: Mapping[str, Any]) -> None:
+    def __init__(self, tracer: Recorder, name: str, kind: str, attributes: Mapping[str, Any]) -> None:
         super().__init__(tracer, name, attributes)
         self._kind = kind
 
     def __enter__(self) -> Self:
         """Make this the current span."""
-        run = current_run() or self._tracer._run_without_context()  # noqa: SLF001
+        run = current_run() or self._tracer.run_without_context()
         outer = current_span()
         parent = outer if outer is not None and outer.run is run else None
         agent = self._attributes.get("agent") if self._kind == "agent" else None
@@ -117,7 +130,7 @@ class Span(_Timed):
         span, fields = left
         parent = span.parent.span_id if span.parent else span.run.root_span_id
         event = {"type": SPAN, "kind": self._kind, **fields, "parent_span_id": parent}
-        self._tracer._emit(_with_attributes(event, self._attributes), span.run, span.parent)  # noqa: SLF001
+        self._tracer.record(_with_attributes(event, self._attributes), span.run, span.parent)
 
     async def __aenter__(self) -> Self:
         """As `__enter__`."""
@@ -134,7 +147,7 @@ class Run(_Timed):
     Inside another run it joins that run and is a span of kind "agent" instead (EXEC-10).
     """
 
-    def __init__(self, tracer: Tracer, name: str, context: RunContext, attributes: Mapping[str, Any]) -> None:
+    def __init__(self, tracer: Recorder, name: str, context: RunContext, attributes: Mapping[str, Any]) -> None:
         super().__init__(tracer, name, attributes)
         self._context = context
         self._run_token: Token[RunContext | None] | None = None
@@ -160,9 +173,9 @@ class Run(_Timed):
             return self
         run = self._context
         self._enter(OpenSpan(run.root_span_id, run))
-        self._tracer._open_runs[run.run_id] = run  # noqa: SLF001
+        self._tracer.run_opened(run)
         start = {"type": RUN_START, "name": self._name, "started_at_ns": self._started_at_ns, **self._place()}
-        self._tracer._emit(_with_attributes(start, self._attributes), run, None)  # noqa: SLF001
+        self._tracer.record(_with_attributes(start, self._attributes), run, None)
         self._attributes = {}
         return self
 
@@ -176,8 +189,8 @@ class Run(_Timed):
             return
         _, fields = left
         end = {"type": RUN_END, **fields, **self._place()}
-        self._tracer._emit(_with_attributes(end, self._attributes), self._context, None)  # noqa: SLF001
-        self._tracer._open_runs.pop(self._context.run_id, None)  # noqa: SLF001
+        self._tracer.record(_with_attributes(end, self._attributes), self._context, None)
+        self._tracer.run_closed(self._context)
         leave_run(self._run_token)
 
     async def __aenter__(self) -> Self:

@@ -77,8 +77,8 @@ class Tracer:
 
     def emit(self, event: Mapping[str, Any]) -> None:
         """Record one event; the caller's mapping is not modified (TRC-01, TRC-23)."""
-        run = current_run() or self._run_without_context()
-        self._emit(event, run, current_span())
+        run = current_run() or self.run_without_context()
+        self.record(event, run, current_span())
 
     def span(self, name: str, *, kind: str = "other", **attributes: Any) -> Span:
         """Return a sync and async context manager that emits one event when it ends (DEC-18).
@@ -119,7 +119,7 @@ class Tracer:
 
     def carrier(self) -> dict[str, str]:
         """Return a W3C carrier for the innermost open span, to hand to another process."""
-        run = current_run() or self._run_without_context()
+        run = current_run() or self.run_without_context()
         parent = current_span()
         span_id = parent.span_id if parent is not None and parent.run is run else run.root_span_id
         return {"traceparent": f"00-{run.trace_id}-{span_id}-01"}
@@ -163,7 +163,16 @@ class Tracer:
         """Return the timeline in memory, a line an event (TRC-21)."""
         return timeline(self.events)
 
-    def _emit(self, event: Mapping[str, Any], run: RunContext, parent: OpenSpan | None) -> None:
+    def run_opened(self, run: RunContext) -> None:
+        """Note that `run` began; called by `Run`."""
+        self._open_runs[run.run_id] = run
+
+    def run_closed(self, run: RunContext) -> None:
+        """Note that `run` ended; called by `Run`."""
+        self._open_runs.pop(run.run_id, None)
+
+    def record(self, event: Mapping[str, Any], run: RunContext, parent: OpenSpan | None) -> None:
+        """Record one event of `run`, under `parent` or the run's root; called by spans, whatever context they end in."""
         try:
             stamped = stamp(event, run, parent)
             if self._service is not None:
@@ -207,8 +216,8 @@ class Tracer:
         if self._failures[name] == 1:
             _log.warning("%s failed with %s; further failures are counted in summary()", name, type(error).__name__)
 
-    def _run_without_context(self) -> RunContext:
-        """The only open run of this Tracer, if there is one: a bare thread carries no context (FR-09)."""
+    def run_without_context(self) -> RunContext:
+        """Return the only open run of this Tracer, if there is one: a bare thread carries no context (FR-09)."""
         if len(self._open_runs) == 1:
             try:
                 return next(iter(self._open_runs.values()))

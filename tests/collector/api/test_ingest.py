@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
+from google.protobuf.json_format import MessageToDict
 from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
@@ -56,8 +57,6 @@ def test_a_request_answered_200_is_in_the_store(serve: Serve) -> None:
 def test_json_and_protobuf_of_one_request_give_the_same_rows(serve: Serve) -> None:
     server = serve()
     request = chat_spans(0, 3)
-    from google.protobuf.json_format import MessageToDict
-
     document = MessageToDict(request, use_integers_for_enums=True)
     for resource in document["resourceSpans"]:
         for scope in resource["scopeSpans"]:

@@ -86,7 +86,7 @@ class SqliteExporter(TraceExporter):
             _prepare(connection)
         except sqlite3.Error as error:
             raise ExporterError(
-                f"cannot use {self.db_path} for traces: {error}. Give SqliteExporter the path of a SQLite file or of a new one"
+                f"cannot use {self.db_path} for traces: {error}. Give SqliteExporter a SQLite file or a new path"
             ) from error
         return connection
 
@@ -96,7 +96,8 @@ def _prepare(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute(
-        "CREATE TABLE IF NOT EXISTS traces (type TEXT NOT NULL, run_id TEXT, event TEXT NOT NULL, created_at TEXT NOT NULL)"
+        "CREATE TABLE IF NOT EXISTS traces "
+        "(type TEXT NOT NULL, run_id TEXT, event TEXT NOT NULL, created_at TEXT NOT NULL)"
     )
     if "run_id" not in {row[1] for row in connection.execute("PRAGMA table_info(traces)")}:
         connection.execute("ALTER TABLE traces ADD COLUMN run_id TEXT")
