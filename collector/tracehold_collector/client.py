@@ -62,7 +62,7 @@ class Client:
         return self._checked("GET", path, params=given, headers={"Accept": accept})
 
     def post(self, path: str, body: bytes, content_type: str) -> httpx.Response:
-        """POST a body; 400, 413 and 415 (what is wrong with it), 429 and 503 (come back later) are the caller's to read.
+        """POST a body; 400, 413, 415 (what is wrong with it), 429, 503 (come back later) are the caller's to read.
 
         Raises:
             AskError: not reached, or refused; says what to do.

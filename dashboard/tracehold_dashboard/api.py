@@ -124,7 +124,7 @@ class Client:
         except httpx.HTTPError as error:
             raise UnreachableError(
                 f"No collector answers at {url}.",
-                f"Start one with `tracehold serve`, or set {URL_VARIABLE} to where yours runs "
+                f"Start one with `tracehold up`, or set {URL_VARIABLE} to where yours runs "
                 "and start the dashboard again.",
             ) from error
 

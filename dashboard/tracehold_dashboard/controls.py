@@ -7,6 +7,8 @@ from typing import Final
 
 import streamlit as st
 
+from tracehold_dashboard import format as fmt
+
 _RANGES: Final = {
     "Last hour": timedelta(hours=1),
     "24 hours": timedelta(days=1),
@@ -44,14 +46,14 @@ def pager(total: int, size: int, key: str, noun: str) -> None:
         total: rows on all pages.
         size: rows a page.
         key: as given to `rows_before`.
-        noun: what the rows are, such as "runs".
+        noun: what one row is, such as "run".
     """
     pages = max(1, -(-total // size))
     first = min(rows_before(key, size), (pages - 1) * size)
     if pages == 1:
-        st.caption(f"{total:,} {noun}")
+        st.caption(fmt.plural(total, noun))
         return
     left, right = st.columns([2, 1], vertical_alignment="center")
-    left.caption(f"{first + 1:,} to {min(first + size, total):,} of {total:,} {noun}")
+    left.caption(f"{first + 1:,} to {min(first + size, total):,} of {fmt.plural(total, noun)}")
     with right.container(horizontal_alignment="right"):
         st.pagination(pages, key=key)

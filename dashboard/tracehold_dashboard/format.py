@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from datetime import datetime
+from html import escape
 from typing import Any, Final
 
 import pandas as pd
@@ -30,6 +31,8 @@ def duration(ns: Any) -> str:
     if is_missing(ns):
         return NOTHING
     whole = int(ns)
+    if whole == 0:
+        return "0 s"
     if whole < _US:
         return f"{whole} ns"
     if whole < _MS:
@@ -101,6 +104,19 @@ def short_id(text: Any, length: int = 13) -> str:
 def words(value: Any) -> str:
     """Write a value of the closed lists as words: "invalid_args" as "invalid args"."""
     return NOTHING if is_missing(value) else str(value).replace("_", " ")
+
+
+def plot_text(value: Any, length: int) -> str:
+    """Write text for a chart: on one line, cut, and escaped, because plotly reads text as HTML of a kind.
+
+    Quotes stay: plotly does not turn their entities back.
+    """
+    return escape(compact_json(str(value), length), quote=False)
+
+
+def plural(number: int, noun: str) -> str:
+    """Write a count with its noun: "1 run", "2,000 runs"."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def status(value: Any) -> str:

@@ -21,9 +21,9 @@ _OPTIONS: Final[Mapping[str, str]] = {
     "server.fileWatcherType": "none",
     "server.headless": "true",
     "server.showEmailPrompt": "false",
-    "theme.primaryColor": "#0f766e",
-    "theme.baseRadius": "small",
-    "theme.showWidgetBorder": "true",
+    # Per scheme, and nothing under plain `theme`: that would pin the page to the light one.
+    "theme.light.primaryColor": "#0f766e",
+    "theme.dark.primaryColor": "#14b8a6",
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import Any, Final
 
 import pandas as pd
@@ -20,7 +19,7 @@ _MOST_INDENT: Final = 14
 _LEAST_WIDTH: Final = 0.003
 """A bar's least width as a part of the axis: below it nobody could see or hit it."""
 _UNITS: Final = (
-    (1_000_000, "ms", 10_000_000_000),
+    (1_000_000, "ms", 2_000_000_000),
     (1_000_000_000, "s", 600_000_000_000),
     (60_000_000_000, "min", None),
 )
@@ -79,7 +78,7 @@ def _label(span: dict[Any, Any]) -> str:
     mark = {"error": "✕ ", "blocked": "⊘ "}.get(span["status"], "")
     text = span["name"] if not fmt.is_missing(span["name"]) else span["type"]
     model = "" if fmt.is_missing(span["model"]) else f"  {span['model']}"
-    return escape(fmt.compact_json(f"{mark}{text}{model}", 60))
+    return fmt.plot_text(f"{mark}{text}{model}", 60)
 
 
 def _hover(span: dict[Any, Any]) -> str:
@@ -100,7 +99,7 @@ def _hover(span: dict[Any, Any]) -> str:
     ]
     if span.get("parent_missing"):
         lines.append(("", "its parent is not in this run"))
-    known = [escape(label + fmt.compact_json(str(value), 120)) for label, value in lines if not fmt.is_missing(value)]
+    known = [fmt.plot_text(f"{label}{value}", 90) for label, value in lines if not fmt.is_missing(value)]
     return "<br>".join([f"<b>{known[0]}</b>", *known[1:]])
 
 
@@ -179,6 +178,7 @@ def _lay_out(chart: go.Figure, rows: int, length: float, unit: str) -> None:
         bargap=0,
         dragmode=False,
         hovermode="closest",
+        hoverlabel={"align": "left"},
         legend={
             "orientation": "h",
             "x": _BARS[0],
@@ -196,6 +196,8 @@ def _lay_out(chart: go.Figure, rows: int, length: float, unit: str) -> None:
             "side": "top",
             "ticksuffix": f" {unit}",
             "nticks": 6,
+            "exponentformat": "none",
+            "separatethousands": True,
             "fixedrange": True,
             "zeroline": False,
         },

@@ -75,7 +75,12 @@ def test_nanoseconds_stay_exact_in_pandas_beside_an_unknown_time(store):
 @pytest.mark.parametrize("name", ["gate_denials", "overview"])
 def test_the_denials_counted_are_those_of_dec_01(name, store):
     # DEC-01
-    store.add(*({"decision": decision, "kind": "gate"} for decision in [*sorted(DENIALS), "allowed", "suspended"]))
+    store.add(
+        *(
+            {"decision": decision, "kind": "gate", "status": "blocked"}
+            for decision in [*sorted(DENIALS), "allowed", "suspended"]
+        )
+    )
     rows = catalogue()[name].rows(store.connection)
     found = rows[0]["denials"] if name == "overview" else len({row["decision"] for row in rows})
     assert len(DENIALS) == found

@@ -21,6 +21,17 @@ def test_allowed_and_suspended_are_no_denials(store):
     assert [row["decision"] for row in denials(store)] == ["denied"]
 
 
+def test_a_rejected_approval_is_one_denial_and_the_run_counts_it_once(store):
+    # DEC-01: the answer and the call it stopped are two events that carry the same decision.
+    store.add(
+        DENIED | {"decision": "rejected"},
+        {"kind": "approval", "type": "approval_decision", "status": "ok", "decision": "rejected"},
+    )
+    assert [row["kind"] for row in denials(store)] == ["gate"]
+    assert [row["denials"] for row in get("runs").rows(store.connection)] == [1]
+    assert [row["denials"] for row in get("overview").rows(store.connection)] == [1]
+
+
 def test_the_next_event_of_the_same_run_is_named(store):
     store.add(
         DENIED,

@@ -50,7 +50,7 @@ def test_a_filter_keeps_what_it_names(store, params, expected):
     store.add(
         ROOT | {"run_id": "good", "agent": "planner", "service": "desk", "session_id": "s1", "user_ref": "u1"},
         ROOT | {"run_id": "bad", "tenant": "beta", "status": "error", "started_at": T0 + SECOND},
-        {"run_id": "bad", "tenant": "beta", "kind": "gate", "decision": "denied", "started_at": T0 + SECOND},
+        {"run_id": "bad", "tenant": "beta", "kind": "gate", "decision": "denied", "status": "blocked"},
     )
     assert expected == ids(store, **params)
 

@@ -76,8 +76,8 @@ def dashboard(
     """Run the dashboard: waterfalls, gate denials and spend in a browser."""
     if not is_loopback(host) and not os.environ.get("TRACEHOLD_API_KEY"):
         raise CollectorError(
-            f"refusing to show the dashboard on {host}: it has no login of its own, so anyone who reaches it could read "
-            "every trace. Put it behind a proxy that asks for one and set TRACEHOLD_API_KEY, or use --host 127.0.0.1"
+            f"refusing to show the dashboard on {host}: it has no login of its own, so anyone who reaches it could "
+            "read every trace. Put it behind a proxy with one and set TRACEHOLD_API_KEY, or use --host 127.0.0.1"
         )
     with _dashboard_process(host, port, url) as process:
         typer.echo(f"dashboard  http://{host}:{port}  (shows {url})")

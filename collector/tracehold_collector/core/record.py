@@ -26,7 +26,8 @@ Kind = Literal[
 
 Status = Literal["started", "ok", "error", "blocked", "suspended", "cancelled", "unset"]
 """`started` marks the opening half of a span that another event of the same span id ends: it is not counted again.
-`blocked` is a denial (DEC-01): nothing ran. `unset` is OTLP's own default and counts as neither good nor bad."""
+`blocked` together with a decision is a denial (DEC-01): an attempt was
+stopped, and this event is the one that says so. `unset` is OTLP's own default and counts as neither good nor bad."""
 
 DENIALS: Final = frozenset(
     {

@@ -5,12 +5,14 @@ from __future__ import annotations
 import gzip
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
 import orjson
 
 from tracehold_collector.core.errors import BadBodyError
+from tracehold_collector.decode.events import looks_like_event
 
 PIECE_BYTES: Final = 2 * 1024 * 1024
 """Lines are gathered into requests of about this size."""
@@ -18,14 +20,17 @@ PIECE_BYTES: Final = 2 * 1024 * 1024
 MAX_LINE_BYTES: Final = 32 * 1024 * 1024
 _MAX_FILE_BYTES: Final = 128 * 1024 * 1024
 
+_SNIFF_LINES: Final = 20
+_OTLP_KEYS: Final = frozenset({"resourceSpans", "resourceLogs", "resourceMetrics"})
+
 _LINES: Final = frozenset({".jsonl", ".ndjson"})
 _DOCUMENTS: Final = frozenset({".json"})
 _PROTOBUF: Final = frozenset({".pb", ".binpb"})
 SUFFIXES: Final = _LINES | _DOCUMENTS | _PROTOBUF
 
 READ: Final = (
-    "JSON lines (.jsonl, .ndjson: Tracer events, CloudEvents, engine logs or OTLP requests), JSON (.json: an OTLP request "
-    "or an array of events), protobuf (.pb: an OTLP request); each also with .gz"
+    "JSON lines (.jsonl, .ndjson: Tracer events, CloudEvents, engine logs or OTLP requests), JSON (.json: an OTLP "
+    "request or an array of events), protobuf (.pb: an OTLP request); each also with .gz"
 )
 
 
@@ -59,7 +64,7 @@ def find_files(paths: Iterable[Path]) -> list[Path]:
         elif not path.exists():
             raise BadBodyError(f"there is no file {path}")
         elif _suffix(path) not in SUFFIXES:
-            raise BadBodyError(f"{path} is of no known form; read are: {READ}")
+            raise _unknown(path)
         else:
             found.append(path)
     return found
@@ -71,12 +76,14 @@ def read_pieces(path: Path, offset: int = 0) -> Iterator[Piece]:
     Raises:
         BadBodyError: the file cannot be read, is too large for its form, or holds no trace; the text names it.
     """
+    suffix = _suffix(path)
     try:
         with _open(path) as file:
-            suffix = _suffix(path)
-            if suffix in _LINES:
+            if suffix in _LINES or (suffix in _DOCUMENTS and _holds_several_documents(file)):
+                _refuse_unknown_lines(path, file)
                 yield from _line_pieces(path, file, offset)
             elif offset == 0:
+                file.seek(0)
                 yield _document(path, file.read(_MAX_FILE_BYTES + 1), protobuf=suffix in _PROTOBUF)
     except (OSError, EOFError, gzip.BadGzipFile) as error:
         raise BadBodyError(f"cannot read {path}: {error}") from error
@@ -90,6 +97,9 @@ def _line_pieces(path: Path, file: IO[bytes] | gzip.GzipFile, offset: int) -> It
         if len(line) > MAX_LINE_BYTES:
             raise BadBodyError(f"{path} has a line longer than {MAX_LINE_BYTES} bytes", where=f"byte {offset}")
         start, offset = offset, offset + len(line)
+        if not line.endswith(b"\n") and not _is_json(line):
+            # Somebody may still be writing it: it is sent and refused, but does not count as done.
+            offset = start
         if _is_otlp(line):
             if lines:
                 yield _events(lines, start)
@@ -121,18 +131,48 @@ def _document(path: Path, body: bytes, *, protobuf: bool) -> Piece:
     except orjson.JSONDecodeError:
         # What exactly is wrong, and where, the collector says better.
         return Piece("/v1/events", "application/json", body, len(body))
-    if isinstance(document, dict) and not (
-        "type" in document or "resourceSpans" in document or "resource_spans" in document
-    ):
-        raise BadBodyError(f"{path} holds no OTLP request and no events; read are: {READ}")
-    otlp = isinstance(document, dict) and "type" not in document
-    return Piece("/v1/traces" if otlp else "/v1/events", "application/json", body, len(body))
+    if isinstance(document, dict) and not _OTLP_KEYS.isdisjoint(document):
+        return Piece("/v1/traces", "application/json", body, len(body))
+    first = document[0] if isinstance(document, list) and document else document
+    if first == [] or looks_like_event(first):
+        return Piece("/v1/events", "application/json", body, len(body))
+    raise _unknown(path)
+
+
+def _refuse_unknown_lines(path: Path, file: IO[bytes] | gzip.GzipFile) -> None:
+    """Refuse lines of which none of the first is of a form read here: another program's log must not be misread."""
+    file.seek(0)
+    lines = [line for line in islice(iter(lambda: file.readline(MAX_LINE_BYTES), b""), _SNIFF_LINES) if line.strip()]
+    if lines and not any(_is_otlp(line) or looks_like_event(_parsed(line)) for line in lines):
+        raise _unknown(path)
+
+
+def _holds_several_documents(file: IO[bytes] | gzip.GzipFile) -> bool:
+    """Say whether a .json file holds one document a line, as the OpenTelemetry file exporter writes it."""
+    first, second = file.readline(MAX_LINE_BYTES), file.readline(MAX_LINE_BYTES)
+    return bool(second.strip()) and isinstance(_parsed(first), dict)
 
 
 def _is_otlp(line: bytes) -> bool:
-    """An OTLP request on a line of its own, as the OpenTelemetry file exporter writes it."""
-    head = line[:200]
-    return b'"resourceSpans"' in head or b'"resource_spans"' in head
+    if b'"resource' not in line[:200]:
+        return False
+    document = _parsed(line)
+    return isinstance(document, dict) and not _OTLP_KEYS.isdisjoint(document)
+
+
+def _is_json(line: bytes) -> bool:
+    return _parsed(line) is not None
+
+
+def _parsed(line: bytes) -> Any:
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _unknown(path: Path) -> BadBodyError:
+    return BadBodyError(f"{path} is in no format known here; read are: {READ}")
 
 
 def _suffix(path: Path) -> str:

@@ -68,7 +68,11 @@ def engine_record(event: Mapping[str, Any], stream: str | None, spans: OpenSpans
     _span(record, event, data, known=known, spans=spans, at_ns=at_ns)
     if short not in _NO_USAGE_KINDS:
         _spend(record, data, short, context)
-    record.name = record.name or context.name(short)
+    if record.name is None:
+        # A run is called by its algorithm; its end has no name, so that the two halves do not disagree.
+        record.name = (context.name(data.get("algo")) if record.kind == "run" else None) or (
+            None if short == "run.completed" else context.name(short)
+        )
     content = {key: value for key, value in event.items() if key not in _HELD and value not in (None, "", [], {})}
     if record.type != own_type:
         content["type"] = own_type

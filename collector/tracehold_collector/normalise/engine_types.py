@@ -75,6 +75,7 @@ PREFIXES: Final = ("aaa.", "tracehold.")
 RUN_OUTCOMES: Final[dict[str, Status]] = {
     "success": "ok",
     "failed": "error",
+    "invalid_input": "error",
     "error": "error",
     "timeout": "error",
     "budget_exceeded": "error",

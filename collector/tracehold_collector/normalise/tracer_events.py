@@ -171,6 +171,9 @@ def _judge(event: Mapping[str, Any], own_type: str) -> tuple[Kind, str | None, S
             decision = "allowed"
     if own_type == "approval_decision" and decision is None and isinstance(event.get("approved"), bool):
         decision = "allowed" if event["approved"] else "rejected"
+    if own_type == "approval_decision":
+        # The call that was not allowed is an event of its own: counted here too, one attempt would be two denials.
+        return kind, decision, "ok"
     if decision in DENIALS:
         return gate(kind, decision), decision, "blocked"
     failed = event.get("error") is not None or event.get("error_type") is not None

@@ -64,7 +64,7 @@ class Database:
             cursor.close()
 
     def reopen(self) -> None:
-        """Open the file again after DuckDB declared it invalid (a full disk, an I/O error); uncommitted work is gone."""
+        """Open the file again after DuckDB declared it invalid (full disk, I/O error); uncommitted work is gone."""
         with self._lock:
             self.connection.close()
             self.connection = self._open()

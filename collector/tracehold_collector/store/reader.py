@@ -107,7 +107,7 @@ class Reader:
                 return work(cursor)
         except duckdb.InterruptException as error:
             raise QueryError(
-                f"the question took longer than {self._timeout_s:g} s and was stopped; narrow it down, by time for example"
+                f"the question took longer than {self._timeout_s:g} s and was stopped; narrow it down, say by time"
             ) from error
         except duckdb.Error as error:
             raise StoreError(f"the store could not answer: {type(error).__name__}") from error

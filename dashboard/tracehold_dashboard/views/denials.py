@@ -50,7 +50,7 @@ def render() -> None:
         if found["tenant"].nunique() < 2:  # noqa: PLR2004 - one tenant needs no column
             del columns["tenant"]
         chosen = tables.show(found, columns, key=f"{key}_{offset}", select=True)
-        controls.pager(int(found.iloc[0]["total"]), _SIZE, key, "denials")
+        controls.pager(int(found.iloc[0]["total"]), _SIZE, key, "denial")
         _export(filters, key)
         _detail(chosen)
 

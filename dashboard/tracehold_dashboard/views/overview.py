@@ -83,7 +83,7 @@ def _recent_denials(since: str | None) -> None:
 
 
 def _unmapped(since: str | None) -> None:
-    found = data.frame("unmapped", since=since, limit=20)
+    found = data.frame("unmapped", since=since, limit=10)
     if found.empty:
         return
     st.subheader("Not understood", anchor=False)

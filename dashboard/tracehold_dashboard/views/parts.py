@@ -32,6 +32,9 @@ RUN_COLUMNS: Final = {
 _MOST_JSON: Final = 200_000
 """Characters of an event's content that are drawn as a tree; a bigger one would freeze the page."""
 
+_INNER: Final = frozenset({"content_chunk", "content_pos"})
+"""Columns of an event that say where the store keeps its content, and nothing to a reader."""
+
 _TRACER: Final = """\
 from tracehold import CollectorExporter, Tracer
 
@@ -62,7 +65,7 @@ def welcome() -> None:
     url = load().url
     st.subheader("Nothing recorded yet")
     st.write("The collector is up and its store is empty. Three ways to fill it:")
-    demo, native, otlp = st.columns(3, border=True)
+    demo, native, otlp = st.columns([2, 3, 3], border=True)
     with demo:
         st.markdown("**See it with recorded runs**")
         st.code("make demo", language="shell")
@@ -71,12 +74,13 @@ def welcome() -> None:
         )
     with native:
         st.markdown("**From Python, with the Tracer**")
-        st.code(_TRACER.format(url=url), language="python")
+        st.code(_TRACER.format(url=url), language="python", wrap_lines=True)
     with otlp:
         st.markdown("**From anything that speaks OpenTelemetry**")
         st.code(
             f"export OTEL_EXPORTER_OTLP_ENDPOINT={url}\nexport OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf",
             language="shell",
+            wrap_lines=True,
         )
         st.caption(
             "Then start your program as always. The GenAI conventions, OpenInference and OpenLLMetry are understood."
@@ -110,7 +114,7 @@ def json_or_note(value: Any, note: str) -> None:
     if value is None:
         st.caption(note)
         return
-    text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=str)
     if len(text) > _MOST_JSON:
         st.caption(f"The first {_MOST_JSON:,} of {len(text):,} characters; the download has all of them.")
         st.code(text[:_MOST_JSON], language=None, height=420)
@@ -124,6 +128,8 @@ def _envelope(envelope: dict[str, Any]) -> list[tuple[str, Any]]:
     """Give the envelope's fields, times and durations readable."""
     pairs: list[tuple[str, Any]] = []
     for name, value in envelope.items():
+        if name in _INNER:
+            continue
         if name in {"started_at", "received_at"} and isinstance(value, int):
             moment = pd.Timestamp(value, unit="ns")
             pairs.append((f"{name} (UTC)", f"{moment:%Y-%m-%d %H:%M:%S.%f}"))

@@ -20,18 +20,18 @@ _EVENTS_A_PAGE: Final = 200
 _EVENT_COLUMNS: Final = {
     "offset_ns": Shown("After", fmt.duration, 90, "Time from the run's start"),
     "kind": Shown("Kind", width=90),
-    "type": Shown("Type", width="small"),
-    "name": Shown("Name", width="medium"),
+    "type": Shown("Type", width=110),
+    "name": Shown("Name", width=150),
     "status": Shown("Status", width=90),
     "duration_ns": Shown("Duration", fmt.duration, 90),
-    "agent": Shown("Agent", width="small"),
-    "model": Shown("Model", width="small"),
+    "agent": Shown("Agent", width=95),
+    "model": Shown("Model", width=150),
     "input_tokens": Shown("Tokens in", fmt.count, 85),
     "output_tokens": Shown("Tokens out", fmt.count, 85),
     "cost_usd": Shown("Cost", fmt.money, 80),
     "decision": Shown("Decision", fmt.words, 100),
-    "rule": Shown("Rule", width="small"),
-    "error_type": Shown("Error", width="small"),
+    "rule": Shown("Rule", width=120),
+    "error_type": Shown("Error", width=110),
     "seq": Shown("Seq", fmt.count, 60, "The source's own number"),
 }
 
@@ -136,7 +136,7 @@ def _waterfall(where: dict[str, Any], run: pd.Series[Any]) -> str | None:
         selection_mode="points",
         config={"displayModeBar": False},
     )
-    controls.pager(len(shown), _SPANS_A_PAGE, key, "spans")
+    controls.pager(len(shown), _SPANS_A_PAGE, key, "span")
     points = state.selection.points if state else []
     return str(points[0]["customdata"]) if points and points[0].get("customdata") else None
 
@@ -152,8 +152,10 @@ def _chosen(spans: pd.DataFrame) -> pd.DataFrame:
     problems = last.toggle("Only problems", key="spans_problems", help="Errors and whatever a gate stopped")
     keep = spans["depth"] <= levels
     if search:
-        text = spans[["name", "type", "model", "agent"]].fillna("").agg("\n".join, axis=1).str.lower()
-        keep &= text.str.contains(search, regex=False)
+        found = pd.Series(data=False, index=spans.index)
+        for name in ("name", "type", "model", "agent"):
+            found |= spans[name].fillna("").astype(str).str.lower().str.contains(search, regex=False)
+        keep &= found
     if kinds:
         keep &= spans["kind"].isin(kinds)
     if problems:
@@ -174,7 +176,7 @@ def _events(where: dict[str, Any]) -> str | None:
         return None
     used = {name: shown for name, shown in _EVENT_COLUMNS.items() if events[name].notna().any()}
     chosen = tables.show(events, used, key=f"{key}_{offset}", select=True)
-    controls.pager(int(events.iloc[0]["total"]), _EVENTS_A_PAGE, key, "events")
+    controls.pager(int(events.iloc[0]["total"]), _EVENTS_A_PAGE, key, "event")
     return None if chosen is None else str(chosen["event_id"])
 
 

@@ -40,7 +40,7 @@ def render() -> None:
         chosen = tables.show(
             parts.runs_for_people(runs), columns, key=f"{key}_{controls.rows_before(key, _SIZE)}", select=True
         )
-        controls.pager(int(runs.iloc[0]["total"]), _SIZE, key, "runs")
+        controls.pager(int(runs.iloc[0]["total"]), _SIZE, key, "run")
         if chosen is not None:
             links.to_run(chosen["run_id"], chosen["tenant"])
 

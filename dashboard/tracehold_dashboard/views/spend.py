@@ -76,14 +76,16 @@ def _figures(by_day: pd.DataFrame) -> None:
     top[3].metric("Calls without a known cost", fmt.count(unpriced))
     if unpriced:
         st.warning(
-            f"{unpriced:,} calls have no known cost. They are not free: the cost shown is a lower bound.",
+            "1 call has no known cost. It is not free: the cost shown is a lower bound."
+            if unpriced == 1
+            else f"{unpriced:,} calls have no known cost. They are not free: the cost shown is a lower bound.",
             icon=":material/price_change:",
         )
 
 
 def _chart(by_day: pd.DataFrame, zone: str) -> None:
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-        st.subheader("By day and model", anchor=False)
+        st.subheader("Over time, by model", anchor=False)
         measure = st.segmented_control(
             "Measure", list(_MEASURES), default="Cost", key="spend_measure", label_visibility="collapsed"
         )

@@ -47,8 +47,10 @@ WITH denials AS NOT MATERIALIZED (
         agent,
         user_ref
     FROM events
-    -- The list of DEC-01: any decision but allowed and suspended.
-    WHERE decision IN ('denied', 'rejected', 'unconfirmed', 'expired', 'invalid_args', 'unknown_tool', 'tripped',
+    -- The list of DEC-01: any decision but allowed and suspended. The answer to an approval request also carries one; the
+    -- call it stopped is a row of its own, and that one is blocked.
+    WHERE status = 'blocked'
+      AND decision IN ('denied', 'rejected', 'unconfirmed', 'expired', 'invalid_args', 'unknown_tool', 'tripped',
                        'limited', 'cancelled')
       AND ($since::TIMESTAMP IS NULL OR started_at >= epoch_ns($since::TIMESTAMP))
       AND ($until::TIMESTAMP IS NULL OR started_at < epoch_ns($until::TIMESTAMP))
@@ -67,27 +69,30 @@ page AS MATERIALIZED (
     LIMIT $limit::BIGINT
     OFFSET $offset::BIGINT
 ),
-steps AS NOT MATERIALIZED (
-    SELECT
-        tenant,
-        run_id,
-        event_id,
-        coalesce(seq, 0) AS seq,
-        -- A Tracer's run_end names the run's start as its own and how long it took: it happened at the end.
-        started_at + CASE WHEN type = 'run_end' THEN coalesce(duration_ns, 0) ELSE 0 END AS at,
-        concat_ws(' ', type, name, status) AS what
+-- Taken out first and whole, so that what is worked out about each step is worked out for the runs of this page only.
+steps AS MATERIALIZED (
+    SELECT tenant, run_id, event_id, seq, started_at, duration_ns, type, name, status
     FROM events
+    SEMI JOIN page USING (tenant, run_id)
 ),
 following AS (
     SELECT
         page.event_id,
-        arg_min({'id': steps.event_id::VARCHAR, 'what': steps.what}, (steps.at, steps.seq, steps.event_id)) AS event
+        arg_min(
+            {'id': steps.event_id::VARCHAR, 'what': concat_ws(' ', steps.type, steps.name, steps.status)},
+            (steps.happened_at, coalesce(steps.seq, 0), steps.event_id)
+        ) AS event
     FROM page
-    JOIN steps
+    JOIN (
+        SELECT
+            *,
+            -- A Tracer's run_end names the run's start as its own and how long it took: it happened at the end.
+            started_at + CASE WHEN type = 'run_end' THEN coalesce(duration_ns, 0) ELSE 0 END AS happened_at
+        FROM steps
+    ) AS steps
       ON steps.tenant = page.tenant
      AND steps.run_id = page.run_id
-     AND steps.at >= page.started_at
-     AND (steps.at, steps.seq, steps.event_id) > (page.started_at, page.seq, page.event_id)
+     AND (steps.happened_at, coalesce(steps.seq, 0), steps.event_id) > (page.started_at, page.seq, page.event_id)
     GROUP BY page.event_id
 )
 SELECT

@@ -42,8 +42,9 @@ counted_events AS (
         count(*) AS events,
         count(*) FILTER (kind = 'llm' AND status <> 'started') AS llm_calls,
         count(*) FILTER (kind = 'tool' AND status NOT IN ('started', 'blocked')) AS tool_calls,
-        -- The list of DEC-01: any decision but allowed and suspended.
-        count(*) FILTER (decision IN ('denied', 'rejected', 'unconfirmed', 'expired', 'invalid_args', 'unknown_tool',
+        -- The list of DEC-01: any decision but allowed and suspended. What was stopped is blocked; the answer to an
+        -- approval request, which carries the same decision, is not.
+        count(*) FILTER (status = 'blocked' AND decision IN ('denied', 'rejected', 'unconfirmed', 'expired', 'invalid_args', 'unknown_tool',
                                       'tripped', 'limited', 'cancelled')) AS denials,
         count(*) FILTER (status = 'error') AS errors,
         (sum(input_tokens) FILTER (kind = 'llm' AND status <> 'started'))::BIGINT AS input_tokens,

@@ -12,16 +12,19 @@ from typing import Any, Final, TypeVar
 
 from tracehold.privacy.checks import is_card_value
 from tracehold.privacy.conversion import as_plain, is_named_tuple, is_record
-from tracehold.privacy.detection import TextMasker
 from tracehold.privacy.keycodes import ACCOUNTING, JUDGE_VALUE, PAIR, PLAIN, RENAME, SECRET, STRUCTURAL, KeyCodes
 from tracehold.privacy.keys import KeyRules
+from tracehold.privacy.masking import TextMasker
 from tracehold.privacy.truncation import cut
 
 DEFAULT_MASK: Final = "***"
 TOO_DEEP: Final = "…[nested too deep]"
 CYCLE: Final = "…[refers to itself]"
+TOO_MANY: Final = "…[too many values]"
 
 _IDENTIFIER: Final = re.compile(r"(?![^:]{0,20}://)[^\s\x00-\x1f\x7f]{1,256}")
+_CONTAINERS_MAX: Final = 1_000_000
+_NAME: Final = re.compile(r"[A-Za-z][\w.-]{0,63}")
 _CARD_FLOOR: Final = 10**12
 _NO_CARD: Final = 10**400
 _PAIR_NAMES: Final = ("name", "key", "header", "field")
@@ -29,8 +32,19 @@ _RETRY_DEPTHS: Final = (16, 4)
 
 _Cleaned = TypeVar("_Cleaned")
 
-_Path = set[int]
-"""The ids of the containers around the value at hand, for telling a cycle from a value that stands in two places."""
+
+class _Path(set[int]):
+    """The ids of the containers around the value at hand, and how many more containers may be visited.
+
+    The ids tell a cycle from a value that stands in two places. The count ends the walk through a structure whose parts
+    share each other: thirty lists that hold the next one twice are a thousand million once they are copied.
+    """
+
+    __slots__ = ("left",)
+
+    def __init__(self, *ids: int) -> None:
+        super().__init__(ids)
+        self.left = _CONTAINERS_MAX
 
 
 class Cleaner:
@@ -82,7 +96,7 @@ class Cleaner:
         Raises:
             Exception: whatever an object's own `__str__` raises (TRC-16 counts such events).
         """
-        return self._with_depth(lambda depth: self._value(value, max_len, depth, set()))
+        return self._with_depth(lambda depth: self._value(value, max_len, depth, _Path()))
 
     def clean_event(
         self, event: Mapping[Any, Any], *, structural: frozenset[str], max_len: int | None = None
@@ -103,9 +117,9 @@ class Cleaner:
                 self._rules, self._masker, redact=self._redact, structural=structural
             )
         try:
-            return self._dict(event, codes, max_len, self._max_depth, {id(event)})
+            return self._dict(event, codes, max_len, self._max_depth, _Path(id(event)))
         except RecursionError:
-            return self._with_depth(lambda depth: self._dict(event, codes, max_len, depth, {id(event)}))
+            return self._with_depth(lambda depth: self._dict(event, codes, max_len, depth, _Path(id(event))))
 
     def _with_depth(self, walk: Callable[[int], _Cleaned]) -> _Cleaned:
         """Walk as deep as allowed; when the caller has left little of the stack, less deep."""
@@ -130,6 +144,9 @@ class Cleaner:
             key = id(value)
             if key in path:
                 return CYCLE
+            if path.left <= 0:
+                return TOO_MANY
+            path.left -= 1
             path.add(key)
             cleaned = self._container(value, kind, max_len, depth - 1, path)
             path.discard(key)
@@ -160,7 +177,7 @@ class Cleaner:
     def _tuple(self, value: tuple[Any, ...], max_len: int | None, depth: int, path: _Path) -> tuple[Any, ...]:
         if len(value) == 2 and self._redact:  # noqa: PLR2004 - (name, value), as HTTP libraries hold headers
             name = value[0].decode("latin-1") if type(value[0]) is bytes else value[0]
-            if type(name) is str and self._rules.holds_secret(name, value[1]):
+            if self._names_secret(name, value[1]):
                 return (self._text(name, max_len), self._mask)
         return tuple(self._list(list(value), max_len, depth, path))
 
@@ -207,7 +224,7 @@ class Cleaner:
                     scalar = kind is str or kind is int or kind is float or kind is bool or value is None
                     out[key] = value if scalar else self._value(value, max_len, depth, path)
             elif code == RENAME:
-                return self._renamed(source, codes, max_len, depth, path)
+                return self._renamed(source, out, codes, max_len, depth, path)
             else:
                 paired = paired or code == PAIR
                 out[key] = self._special(code, key, value, max_len, depth, path)
@@ -249,14 +266,23 @@ class Cleaner:
         return numbers
 
     def _renamed(
-        self, source: Mapping[Any, Any], codes: KeyCodes, max_len: int | None, depth: int, path: _Path
+        self,
+        source: Mapping[Any, Any],
+        done: dict[str, Any],
+        codes: KeyCodes,
+        max_len: int | None,
+        depth: int,
+        path: _Path,
     ) -> dict[str, Any]:
-        """Clean a dict some of whose keys change; two of them never become one (DEC-09)."""
+        """Clean a dict some of whose keys change; two of them never become one (DEC-09).
+
+        `done` holds what is cleaned already: cleaning it again would double the work at each level.
+        """
         taken = {key for key in source if type(key) is str and codes.judge(key) != RENAME}
-        names: list[str] = []
+        new_names: list[str] = []
         for key in source:
             if type(key) is str and key in taken:
-                names.append(key)
+                new_names.append(key)
                 continue
             name = self._key_text(key)
             unique, number = name, 1
@@ -264,11 +290,14 @@ class Cleaner:
                 number += 1
                 unique = f"{name}#{number}"
             taken.add(unique)
-            names.append(unique)
+            new_names.append(unique)
         out: dict[str, Any] = {}
-        for name, (key, value) in zip(names, source.items(), strict=True):
-            original = key if isinstance(key, str) else name
-            if self._redact and self._rules.holds_secret(original, value):
+        for name, (key, value) in zip(new_names, source.items(), strict=True):
+            if name is key and name in done:
+                out[name] = done[name]
+                continue
+            names = {name, key} if isinstance(key, str) else {name}
+            if self._redact and any(self._rules.holds_secret(each, value) for each in names):
                 out[name] = self._mask
             elif name is key:
                 out.update(self._dict({key: value}, codes, max_len, depth, path))
@@ -293,8 +322,11 @@ class Cleaner:
             out["key"] = self._masker(source["key"])
         for field in _PAIR_NAMES:
             name = source.get(field)
-            if type(name) is str and self._rules.holds_secret(name, source["value"]):
+            if self._names_secret(name, source["value"]):
                 out["value"] = self._mask
+
+    def _names_secret(self, name: Any, value: Any) -> bool:
+        return type(name) is str and _NAME.fullmatch(name) is not None and self._rules.holds_secret(name, value)
 
     def _text(self, text: str, max_len: int | None) -> str:
         if max_len is None:

@@ -1,4 +1,4 @@
-"""Finding and masking sensitive text, at a cost that grows in proportion to its length (RED-21).
+"""Finding sensitive text, at a cost that grows in proportion to its length (RED-21).
 
 A detector's pattern is tried only where it can match: where a literal of its own stands, at a long run of token
 characters, or in a text that has digits in a row. The literals are searched by `str.find`, which costs a fraction of
@@ -8,8 +8,7 @@ expression.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import takewhile
 from typing import Final
@@ -23,20 +22,18 @@ _RUN_MIN: Final = 16
 _RUN: Final = b"a" * _RUN_MIN
 _RUN_CHARS: Final = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 _RUN_TABLE: Final = bytes(ord("a") if code in _RUN_CHARS else ord(" ") for code in range(256))
+_ASCII_MAX: Final = 127
 _SHAPE_TABLE: Final = bytes(
     ord("0" if chr(code).isdigit() else "A" if chr(code).isupper() else "a" if chr(code).islower() else chr(code))
-    if code < 128  # noqa: PLR2004 - ASCII
+    if code <= _ASCII_MAX
     else code
     for code in range(256)
 )
 _DIGITS: Final = b"0000"
 
-_REMEMBERED_LEN: Final = 96
-_REMEMBERED_MAX: Final = 8192
-_PASSES_MAX: Final = 4
-_JOINING: Final = frozenset("_-+./@=")
-_HEAD_MARGIN: Final = 8192
-"""More than any detector but the private key reads from its start, and that one masks to the end of what it sees."""
+
+Stretch = tuple[int, int, str]
+"""Start, end, and the name of the detector: a `Finding` without the cost of one."""
 
 _Span = tuple[int, int, int]
 """Start, end, and the rank of the detector that found it (the lower wins where two overlap)."""
@@ -55,8 +52,8 @@ class Scanner:
         self._by_look = frozenset(rank for rank, d in ranked if d.by_look)
         self._groups = _group_by_requirement([(rank, d) for rank, d in ranked if d.hints and not d.shapes])
 
-    def find(self, text: str) -> list[Finding]:
-        """Return what is sensitive in `text`: sorted, and no two findings overlap."""
+    def find(self, text: str) -> list[Stretch]:
+        """Return what is sensitive in `text` as (start, end, name): sorted, and no two overlap."""
         spans: list[_Span] = []
         if text.isascii():
             self._scan(text, spans)
@@ -85,8 +82,12 @@ class Scanner:
         if len(low) != len(text):  # one letter, the dotted capital I, becomes two in lower case
             low = text.replace("\u0130", "I").lower()
         for requires, anywhere, at_hint in self._groups:
-            if requires and not _any_in(requires, low):
-                continue
+            for literal in requires:  # spelled out: a call for each of the groups would cost as much as the search
+                if literal in low:
+                    break
+            else:
+                if requires:
+                    continue
             for hint, rank, detector in at_hint:
                 if hint in low:
                     _match_at_hints(detector, rank, hint, text, low, spans)
@@ -151,20 +152,20 @@ class Scanner:
                 return match.end()
         return -1
 
-    def _resolve(self, spans: list[_Span]) -> list[Finding]:
+    def _resolve(self, spans: list[_Span]) -> list[Stretch]:
         """Merge spans that overlap; the stretch is called after the best-ranked detector in it."""
         spans.sort()
-        merged: list[Finding] = []
+        merged: list[Stretch] = []
         start, end, best = spans[0]
         for begin, stop, rank in spans[1:]:
             if begin < end:
                 end = max(end, stop)
                 best = min(best, rank)
             else:
-                merged.append(Finding(start, end, self._names[best]))
+                merged.append((start, end, self._names[best]))
                 start, end, best = begin, stop, rank
-        merged.append(Finding(start, end, self._names[best]))
-        return [finding for finding in merged if finding.start < finding.end]
+        merged.append((start, end, self._names[best]))
+        return [stretch for stretch in merged if stretch[0] < stretch[1]]
 
 
 def _group_by_requirement(
@@ -256,8 +257,13 @@ def _outside_public_material(found: list[_Span], by_look: frozenset[int], text: 
 _DEFAULT_SCANNER: Final = Scanner(DEFAULT_DETECTORS)
 
 
+def scanner_for(detectors: Sequence[Detector]) -> Scanner:
+    """Return the scanner of a set of detectors; the last 32 sets are kept arranged."""
+    return _DEFAULT_SCANNER if detectors is DEFAULT_DETECTORS else _arranged(tuple(detectors))
+
+
 @lru_cache(maxsize=32)
-def _scanner_for(detectors: tuple[Detector, ...]) -> Scanner:
+def _arranged(detectors: tuple[Detector, ...]) -> Scanner:
     return Scanner(detectors)
 
 
@@ -268,100 +274,4 @@ def find_sensitive(text: str, detectors: Sequence[Detector] = DEFAULT_DETECTORS)
         text: any text.
         detectors: what to look for; where two overlap, the earlier one in the sequence gives the name.
     """
-    if detectors is DEFAULT_DETECTORS:
-        return _DEFAULT_SCANNER.find(text)
-    return _scanner_for(tuple(detectors)).find(text)
-
-
-class TextMasker:
-    """Replaces each sensitive stretch of a text. Masking a masked text changes nothing (RED-01).
-
-    Args:
-        mask: called with the detector's name, returns what stands in the place of its findings.
-        detectors: what to look for.
-        extra_patterns: more regular expressions, strings or compiled, added to the detectors (TRC-07); their
-            findings are called `custom`.
-
-    Raises:
-        re.error: a string in `extra_patterns` is not a regular expression.
-    """
-
-    __slots__ = ("_extra", "_mask", "_scanner", "known_clean")
-
-    def __init__(
-        self,
-        *,
-        mask: Callable[[str], str],
-        detectors: Sequence[Detector] = DEFAULT_DETECTORS,
-        extra_patterns: Iterable[str | re.Pattern[str]] = (),
-    ) -> None:
-        self._mask = mask
-        extra = (extra_patterns,) if isinstance(extra_patterns, (str, re.Pattern)) else tuple(extra_patterns)
-        self._scanner = _DEFAULT_SCANNER if detectors is DEFAULT_DETECTORS else _scanner_for(tuple(detectors))
-        self._extra = tuple(re.compile(pattern) for pattern in extra)
-        self.known_clean: set[str] = set()
-        """Short texts without findings. Never others: a cache must not keep a secret alive."""
-
-    def __call__(self, text: str) -> str:
-        """Return `text` with its sensitive stretches replaced, or `text` itself when there are none."""
-        known = self.known_clean
-        if text in known:
-            return text
-        findings = self._scanner.find(text)
-        masked = self._masked(text, findings) if findings else text
-        for pattern in self._extra:
-            masked = pattern.sub(self._mask_extra, masked)
-        if masked == text:
-            if len(text) <= _REMEMBERED_LEN:
-                if len(known) >= _REMEMBERED_MAX:
-                    known.clear()
-                known.add(text)
-            return text
-        return masked
-
-    def _masked(self, text: str, findings: list[Finding]) -> str:
-        """Replace the findings, and again what stands out only then, so that masking twice changes nothing (RED-01).
-
-        A mask ends the word it stands in. Where a finding touches other text, that can make a number or a name of the
-        rest that was none before.
-        """
-        for _pass in range(_PASSES_MAX):
-            masked = replace(text, findings, self._mask)
-            if masked == text or not any(_touches(text, finding) for finding in findings):
-                return masked
-            text = masked
-            findings = self._scanner.find(text)
-        return text
-
-    def head(self, text: str, keep: int) -> tuple[str, int]:
-        """Return the masked beginning of `text`, at least `keep` characters of it, and how many were not looked at.
-
-        A text far longer than what is kept is not read to its end. The last characters of the stretch that is read
-        are never among those kept, since a secret that the end of the stretch cuts in two may go unnoticed there.
-        """
-        window = keep * 2 + 2 * _HEAD_MARGIN
-        while window < len(text):
-            masked = self(text[:window])
-            if len(masked) >= keep + _HEAD_MARGIN:
-                return masked, len(text) - window
-            window *= 2
-        return self(text), 0
-
-    def _mask_extra(self, match: re.Match[str]) -> str:
-        return self._mask("custom") if match[0] else ""
-
-
-def _touches(text: str, finding: Finding) -> bool:
-    before, after = text[finding.start - 1 : finding.start], text[finding.end : finding.end + 1]
-    return after.isalnum() or before.isalnum() or after in _JOINING or before in _JOINING
-
-
-def replace(text: str, findings: Iterable[Finding], mask: Callable[[str], str]) -> str:
-    """Return `text` with each finding replaced by `mask(name)`."""
-    parts: list[str] = []
-    last = 0
-    for finding in findings:
-        parts += (text[last : finding.start], mask(finding.name))
-        last = finding.end
-    parts.append(text[last:])
-    return "".join(parts)
+    return [Finding(*stretch) for stretch in scanner_for(detectors).find(text)]

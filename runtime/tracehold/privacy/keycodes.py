@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tracehold.privacy.detection import TextMasker
 from tracehold.privacy.keys import KeyRules, KeyVerdict
+from tracehold.privacy.masking import TextMasker
 
 PLAIN: Final = 0
 SECRET: Final = 1

@@ -12,6 +12,9 @@ _HEX_IDENTIFIER_LENGTHS: Final = frozenset({32, 40, 64, 96, 128})
 
 _MEAN_PIECE: Final = 3.1
 """Letters and digits drawn at random change their class every 1.6 to 2.5 characters; words do so every 4 or more."""
+_VOWEL: Final = re.compile("[aeiouyAEIOUY]")
+_VOWELS_MIN: Final = 0.26
+"""Words have two vowels in five letters (with y), letters drawn at random three in thirteen."""
 _WORD_MAX: Final = 24
 _SHORT_SEGMENT: Final = 7
 _HEX_SEGMENT_MAX: Final = 20
@@ -46,6 +49,8 @@ def _is_wordlike(segment: str) -> bool:
     if length <= _HEX_SEGMENT_MAX and (segment.isdigit() or _HEX.fullmatch(segment)):
         return True
     pieces = _PIECE.findall(segment[:512])
+    if segment.isalpha() and len(_VOWEL.findall(segment)) < length * _VOWELS_MIN:
+        return False
     return length >= _MEAN_PIECE * len(pieces) and max(map(len, pieces)) <= _WORD_MAX
 
 

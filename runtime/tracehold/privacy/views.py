@@ -8,13 +8,13 @@ the original (FR-39).
 from __future__ import annotations
 
 import re
-import sys
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Final
 
+_FIRST_PRINTABLE: Final = 0x20
 _MAX_LEVELS: Final = 3
 """How often escapes are undone: percent-encoding twice is seen in practice, once more costs nothing when absent."""
 
@@ -117,7 +117,7 @@ def _unescape(match: re.Match[str]) -> str:
     digits = match[1] or match[2] or match[3] or match[4]
     code = int(digits, 16) if digits else int(match[5])
     # Control characters stay escaped: they separate words, and `\n` in particular is read by the patterns themselves.
-    return chr(code) if code >= 32 and code <= sys.maxunicode else match[0]  # noqa: PLR2004
+    return chr(code) if code >= _FIRST_PRINTABLE else match[0]
 
 
 @cache

@@ -9,12 +9,13 @@ from typing import Any
 
 import orjson
 import pytest
+from support.decoding import decode_file
 from tracehold.observability.exporters.jsonl import JsonlExporter
 from tracehold.observability.tracer import Tracer
 from tracehold_collector.core.errors import BadBodyError, TooLargeError
 from tracehold_collector.core.limits import Limits
 from tracehold_collector.core.record import Batch
-from tracehold_collector.decode import decode_events, iter_file
+from tracehold_collector.decode import decode_events
 from tracehold_collector.normalise.context import NormaliseContext
 
 
@@ -45,10 +46,9 @@ def test_what_a_tracer_wrote_to_a_file_reads_back_as_it_was(tmp_path: Path, cont
         tracer.emit({"type": "llm_call", "model": "m1", "latency_ms": 12, "usage": {"prompt_tokens": 9}})
         tracer.emit({"type": "tool_call", "tool": "pay", "status": "denied", "reason": "over the limit"})
     tracer.close()
-    (piece,) = iter_file(path, context)
-    assert piece.batch.rejected == []
-    assert path.stat().st_size == piece.offset
-    records = {record.type: record for record in piece.batch.records}
+    batch = decode_file(path, context)
+    assert batch.rejected == []
+    records = {record.type: record for record in batch.records}
     assert {"run_start", "run_end", "span", "llm_call", "tool_call"} == set(records)
     common = {(r.run_id, r.agent, r.service, r.source) for r in records.values()}
     assert common == {("run-7", "planner", "shop", "tracer")}

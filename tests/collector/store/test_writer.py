@@ -90,10 +90,38 @@ def test_every_field_of_a_record_comes_back(writer: Writer, database: Database, 
     assert found is not None
     envelope, content = found
     assert content == given.content
-    for field in ("tenant", "run_id", "trace_id", "span_id", "parent_span_id", "seq", "kind", "type", "name", "status",
-                  "started_at", "duration_ns", "agent", "user_ref", "session_id", "service", "model", "provider", "input_tokens",
-                  "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens", "cost_usd", "price_source",
-                  "decision", "decided_by", "rule", "error_type", "source"):
+    for field in (
+        "tenant",
+        "run_id",
+        "trace_id",
+        "span_id",
+        "parent_span_id",
+        "seq",
+        "kind",
+        "type",
+        "name",
+        "status",
+        "started_at",
+        "duration_ns",
+        "agent",
+        "user_ref",
+        "session_id",
+        "service",
+        "model",
+        "provider",
+        "input_tokens",
+        "output_tokens",
+        "cached_tokens",
+        "cache_write_tokens",
+        "reasoning_tokens",
+        "cost_usd",
+        "price_source",
+        "decision",
+        "decided_by",
+        "rule",
+        "error_type",
+        "source",
+    ):
         assert envelope[field] == getattr(given, field), field
     assert envelope["event_id"].bytes == given.event_id
     assert envelope["received_at"] > 0
@@ -219,8 +247,14 @@ def test_after_a_fatal_error_the_store_is_opened_again(
 
 
 runs_of_records = st.lists(
-    st.tuples(st.integers(0, 30), st.integers(0, 3), st.sampled_from(["llm", "tool", "gate", "run", "agent"]),
-              st.sampled_from(["ok", "error", "started", "blocked", "unset"]), st.sampled_from([None, 0.5]), st.booleans()),
+    st.tuples(
+        st.integers(0, 30),
+        st.integers(0, 3),
+        st.sampled_from(["llm", "tool", "gate", "run", "agent"]),
+        st.sampled_from(["ok", "error", "started", "blocked", "unset"]),
+        st.sampled_from([None, 0.5]),
+        st.booleans(),
+    ),
     max_size=40,
 )
 
@@ -241,8 +275,17 @@ def test_the_run_row_does_not_depend_on_how_events_were_cut_into_requests(items:
         return rows
 
     records = [
-        make_record(place, run=f"run-{run}", started_at=1_000_000 * (time + 1), kind=kind, status=status, cost_usd=cost,
-                    parent_span_id=None if root else "f" * 16, name=f"n{place}", agent=f"a{place}")
+        make_record(
+            place,
+            run=f"run-{run}",
+            started_at=1_000_000 * (time + 1),
+            kind=kind,
+            status=status,
+            cost_usd=cost,
+            parent_span_id=None if root else "f" * 16,
+            name=f"n{place}",
+            agent=f"a{place}",
+        )
         for place, (time, run, kind, status, cost, root) in enumerate(items)
     ]
     times = [record.started_at for record in records]

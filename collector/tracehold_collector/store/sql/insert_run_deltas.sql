@@ -9,7 +9,7 @@ SELECT
     count(*)                                                                        AS events,
     count(*) FILTER (kind = 'llm' AND status <> 'started')                          AS llm_calls,
     count(*) FILTER (kind = 'tool' AND status <> 'started')                         AS tool_calls,
-    count(*) FILTER (decision IS NOT NULL AND decision NOT IN ('allowed', 'suspended')) AS denials,
+    count(*) FILTER (status = 'blocked' AND decision IS NOT NULL)                   AS denials,
     count(*) FILTER (status = 'error')                                              AS errors,
     (sum(input_tokens) FILTER (kind = 'llm' AND status <> 'started'))::BIGINT       AS input_tokens,
     (sum(output_tokens) FILTER (kind = 'llm' AND status <> 'started'))::BIGINT      AS output_tokens,

@@ -16,7 +16,9 @@ from tracehold.privacy.randomness import is_hex_identifier, looks_generated
 
 _NAME_CHARS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
 _NAME_MAX: Final = 48
-_CODE_MAX: Final = 10
+_CODE_MAX: Final = 8
+_CREDENTIAL_MIN: Final = 6
+_WORD_MAX: Final = 20
 
 _OPEN: Final = r"(?:(?P<escaped>\\{1,15}[\"'])|(?P<double>[fbru]?\")|(?P<single>[fbru]?')|(?P<tick>`))?"
 # A few equals signs may stand in a bare value; without that bound `a=a=a=...` would be read again from each place.
@@ -92,10 +94,11 @@ def _whole_name(match: re.Match[str]) -> str:
 
 
 def _has_substance(value: str) -> bool:
-    if len(value) >= 20:  # noqa: PLR2004 - longer than words
+    """Return whether a value is longer than words are, holds letters and digits, or is a code of digits alone."""
+    if len(value) >= _WORD_MAX:
         return True
     digits = any(map(str.isdigit, value))
-    return len(value) >= 6 and digits and (any(map(str.isalpha, value)) or len(value) <= 8)  # noqa: PLR2004
+    return digits and len(value) >= _CREDENTIAL_MIN and (any(map(str.isalpha, value)) or len(value) <= _CODE_MAX)
 
 
 def _not_placeholder(match: re.Match[str]) -> bool:

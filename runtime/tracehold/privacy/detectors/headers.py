@@ -11,6 +11,8 @@ from tracehold.privacy.vocabulary import words
 
 _COLON: Final = r"\\{0,3}[\"']?[ \t]{0,4}[:=][ \t]{0,4}+(?:\\{0,3}[\"'])?+[ \t]?+"
 
+_CREDENTIAL_MIN: Final = 6
+_LONGER_THAN_WORDS: Final = 20
 # Words that follow "Bearer" or "Basic" in sentences about them.
 _PROSE: Final = words(
     "token tokens auth authentication authorization authorisation scheme schemes header headers credential credentials"
@@ -24,9 +26,12 @@ _PROSE: Final = words(
 def _is_bearer(match: re.Match[str]) -> bool:
     word = match["secret"]
     if word.isalpha() and word.isascii():
-        long_enough = len(word) >= 20  # noqa: PLR2004 - no English word that follows "Bearer" is as long
-        return long_enough or (match[0][0] == "B" and len(word) > 5 and word.lower() not in _PROSE)  # noqa: PLR2004
-    return len(word) > 5 and not is_placeholder(word) and word.rstrip(".,:;").lower() not in _PROSE  # noqa: PLR2004
+        capital = match[0][0] == "B"
+        return len(word) >= _LONGER_THAN_WORDS or (
+            capital and len(word) >= _CREDENTIAL_MIN and word.lower() not in _PROSE
+        )
+    prose = word.rstrip(".,:;").lower() in _PROSE
+    return len(word) >= _CREDENTIAL_MIN and not prose and not is_placeholder(word)
 
 
 def _is_basic(match: re.Match[str]) -> bool:

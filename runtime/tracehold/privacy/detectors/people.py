@@ -9,6 +9,8 @@ from tracehold.privacy.detector import Detector, Where
 
 _LOCAL_CHARS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.!#$%&*+_-~^"
 _AUTHORITY_MAX: Final = 256
+_PHONE_MIN: Final = 8
+_PHONE_MAX: Final = 15
 _AUTHORITY_END: Final = re.compile(r"[\s/\"'<>]")
 _SEPARATED_WORD: Final = r"[\w.+-]{1,64}+"
 
@@ -72,7 +74,7 @@ PEOPLE: Final = (
         pattern=re.compile(r"\+(?<![\w+/=.]\+)[1-9]\d{0,2}(?:[ .\-]{0,2}\(?\d{1,5}\)?){2,6}(?![\w=/+])"),
         hints=("+",),
         where=Where.AT_HINT,
-        check=lambda match: 8 <= sum(map(str.isdigit, match[0])) <= 15,  # noqa: PLR2004
+        check=lambda match: _PHONE_MIN <= sum(map(str.isdigit, match[0])) <= _PHONE_MAX,
     ),
     Detector(
         name="passport",

@@ -9,6 +9,7 @@ from tracehold.privacy.detector import Detector, Where
 from tracehold.privacy.randomness import looks_generated
 
 _T: Final = "[A-Za-z0-9_-]"
+_P: Final = "[_-][A-Za-z0-9_-]{20,255}+"
 
 # One row an issuer. Tried at the start of each run of 16 or more token characters, and nowhere else.
 _PREFIXED: Final = (
@@ -36,6 +37,8 @@ _PREFIXED: Final = (
     r"rubygems_[a-f0-9]{48}",
     r"(?:sk|rk|pk|sess)_(?:live|test|prod)_[A-Za-z0-9]{10,128}+",
     r"whsec_[A-Za-z0-9+/=]{20,100}+",
+    rf"(?:lin_(?:api|oauth)|dckr_(?:pat|oat)|shp(?:pa|at|ss|ca)|figd|glsa|sntry[su]|ntn|CCIPAT|vercel_blob_rw){_P}",
+    rf"(?:lsv2_(?:pt|sk)|tgp_v1|pcsk|PMAK|NRAK){_P}",
     rf"ATATT3{_T}{{20,512}}+(?:=[A-F0-9]{{8}})?",
     rf"ATCTT3{_T}{{20,512}}+(?:=[A-F0-9]{{8}})?",
     rf"(?<=hv[sbr]\.){_T}{{20,512}}+",
@@ -51,9 +54,8 @@ _PREFIXED: Final = (
 
 # Prefixes that are words or short enough to begin other identifiers: what follows must look generated.
 _LOOSELY_PREFIXED: Final = (
-    r"(?:lin_api|lin_oauth|secret|ntn|dckr_pat|dckr_oat|pul|shppa|shpat|shpss|shpca|figd|glsa|glc|fo1|PMAK|EAAA|sq0[a-z]{3}"
-    r"|sbp|sntrys|sntryu|phx|NRAK|rdme|ops|CCIPAT|bkua|cfut|key|live|vcp|vercel_blob_rw|sgp|dd[ap]|lsv2_(?:pt|sk)|e2b|jina"
-    r"|brv|csk|tgp_v1|pcsk|re)[_-][A-Za-z0-9_-]{20,255}+"
+    r"(?:secret|pul|glc|fo1|EAAA|sq0[a-z]{3}|sbp|phx|rdme|ops|bkua|cfut|key|live|vcp|sgp|dd[ap]|e2b|jina|brv|csk|re)"
+    r"[_-][A-Za-z0-9_-]{20,255}+"
 )
 
 TOKENS: Final = (

@@ -11,7 +11,7 @@ from tracehold.privacy.vocabulary import words
 _RULES: Final = KeyRules()
 
 _PLACEHOLDER: Final = re.compile(
-    r"[*•xX.#_-]+|\$|%[(A-Za-z]|\{|<[^>\s]{0,64}>?$|\[(?:REDACTED|redacted|MASKED|FILTERED)"
+    r"[*•xX.#_-]+|\$|%(?:\(\w{1,64}\)|\w{1,64}%\Z|[sdr]\Z)|\{|<[^>\s]{0,64}>?$|\[(?:REDACTED|redacted|MASKED|FILTERED)"
     r"|(?:os\.|process\.|env\.|ENV\[|env\[|getenv|System\.|config\.|settings\.|self\.|args\.|secrets\.|vault:|ssm:|arn:|file:|var\.)"
 )
 _FULL: Final = re.compile(r"[*•xX.#_-]+")

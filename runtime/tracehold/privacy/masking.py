@@ -1,0 +1,116 @@
+"""Replacing sensitive text, so that doing it twice changes nothing (RED-01, RED-03)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from tracehold.privacy.detection import Stretch, scanner_for
+from tracehold.privacy.detector import Detector
+from tracehold.privacy.detectors import DEFAULT_DETECTORS
+
+_REMEMBERED_LEN: Final = 96
+_REMEMBERED_MAX: Final = 8192
+_PASSES_MAX: Final = 4
+_JOINING: Final = frozenset("_-+./@=")
+_HEAD_MARGIN: Final = 8192
+"""More than any detector but the private key reads from its start, and that one masks to the end of what it sees."""
+
+
+class TextMasker:
+    """Replaces each sensitive stretch of a text. Masking a masked text changes nothing (RED-01).
+
+    Args:
+        mask: called with the detector's name, returns what stands in the place of its findings.
+        detectors: what to look for.
+        extra_patterns: more regular expressions, strings or compiled, added to the detectors (TRC-07); their
+            findings are called `custom`.
+
+    Raises:
+        re.error: a string in `extra_patterns` is not a regular expression.
+    """
+
+    __slots__ = ("_extra", "_mask", "_masks", "_scanner", "known_clean")
+
+    def __init__(
+        self,
+        *,
+        mask: Callable[[str], str],
+        detectors: Sequence[Detector] = DEFAULT_DETECTORS,
+        extra_patterns: Iterable[str | re.Pattern[str]] = (),
+    ) -> None:
+        self._mask = mask
+        extra = (extra_patterns,) if isinstance(extra_patterns, (str, re.Pattern)) else tuple(extra_patterns)
+        self._scanner = scanner_for(detectors)
+        self._extra = tuple(re.compile(pattern) for pattern in extra)
+        # What we put there ourselves stays as it is, whatever it now looks like to another detector (RED-01).
+        self._masks = frozenset(mask(detector.name) for detector in detectors)
+        self.known_clean: set[str] = set()
+        """Short texts without findings. Never others: a cache must not keep a secret alive."""
+
+    def __call__(self, text: str) -> str:
+        """Return `text` with its sensitive stretches replaced, or `text` itself when there are none."""
+        known = self.known_clean
+        if text in known:
+            return text
+        found = self._find(text)
+        masked = self._masked(text, found) if found else text
+        for pattern in self._extra:
+            masked = pattern.sub(self._mask_extra, masked)
+        if masked == text:
+            if len(text) <= _REMEMBERED_LEN:
+                if len(known) >= _REMEMBERED_MAX:
+                    known.clear()
+                known.add(text)
+            return text
+        return masked
+
+    def _masked(self, text: str, found: list[Stretch]) -> str:
+        """Replace the findings, and again what stands out only then, so that masking twice changes nothing (RED-01).
+
+        A mask ends the word it stands in. Where a finding touches other text, that can make a number or a name of the
+        rest that was none before.
+        """
+        for _pass in range(_PASSES_MAX):
+            masked = self._replaced(text, found)
+            if masked == text or not any(_touches(text, start, end) for start, end, _ in found):
+                return masked
+            text = masked
+            found = self._find(text)
+        return text
+
+    def _find(self, text: str) -> list[Stretch]:
+        masks = self._masks
+        return [stretch for stretch in self._scanner.find(text) if text[stretch[0] : stretch[1]] not in masks]
+
+    def _replaced(self, text: str, found: list[Stretch]) -> str:
+        parts: list[str] = []
+        last = 0
+        for start, end, name in found:
+            parts += (text[last:start], self._mask(name))
+            last = end
+        parts.append(text[last:])
+        return "".join(parts)
+
+    def head(self, text: str, keep: int) -> tuple[str, int]:
+        """Return the masked beginning of `text`, at least `keep` characters of it, and how many were not looked at.
+
+        A text far longer than what is kept is not read to its end. The last characters of the stretch that is read
+        are never among those kept, since a secret that the end of the stretch cuts in two may go unnoticed there.
+        """
+        window = keep * 2 + 2 * _HEAD_MARGIN
+        while window < len(text):
+            masked = self(text[:window])
+            if len(masked) >= keep + _HEAD_MARGIN:
+                return masked, len(text) - window
+            window *= 2
+        return self(text), 0
+
+    def _mask_extra(self, match: re.Match[str]) -> str:
+        return self._mask("custom") if match[0] else ""
+
+
+def _touches(text: str, start: int, end: int) -> bool:
+    before, after = text[start - 1 : start], text[end : end + 1]
+    return after.isalnum() or before.isalnum() or after in _JOINING or before in _JOINING
