@@ -17,7 +17,7 @@ SELECT
     sum(unpriced_calls)::BIGINT                         AS unpriced_calls,
     min(root_rank)                                      AS root_rank,
     arg_min(root_name, root_rank)                       AS root_name,
-    arg_min(root_status, root_rank)                     AS root_status,
+    arg_min(root_status, coalesce(root_rank, started_at, 0)) AS root_status,
     arg_min(agent, coalesce(started_at, 0))             AS agent,
     max(end_at)                                         AS end_at,
     arg_max(end_status, end_at)                         AS end_status,

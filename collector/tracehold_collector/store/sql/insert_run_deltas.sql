@@ -8,7 +8,7 @@ SELECT
     max(started_at + coalesce(duration_ns, 0))                                      AS ended_at,
     count(*)                                                                        AS events,
     count(*) FILTER (kind = 'llm' AND status <> 'started')                          AS llm_calls,
-    count(*) FILTER (kind = 'tool' AND status <> 'started')                         AS tool_calls,
+    count(*) FILTER (kind = 'tool' AND status NOT IN ('started', 'blocked'))        AS tool_calls,
     count(*) FILTER (status = 'blocked' AND decision IS NOT NULL)                   AS denials,
     count(*) FILTER (status = 'error')                                              AS errors,
     (sum(input_tokens) FILTER (kind = 'llm' AND status <> 'started'))::BIGINT       AS input_tokens,
