@@ -11,6 +11,11 @@ from tracehold import Tracer
 
 MODEL: Final = "demo-scripted-model"
 
+_REPORT: Final = "demo-weekly-report"
+_REFUND: Final = "demo-refund-request"
+LIVE_RUNS: Final = (_REPORT, _REFUND)
+"""Ids of the runs made here."""
+
 _ORDERS: Final = {
     "A-1007": {"customer": "c-311", "total_usd": 129.90, "status": "delivered", "items": [79.90, 50.00]},
     "A-1008": {"customer": "c-311", "total_usd": 18.50, "status": "in transit", "items": [18.50]},
@@ -22,7 +27,9 @@ _POLICY: Final = "demo.allow-list/1"
 
 def research_with_one_tool_too_many(tracer: Tracer) -> None:
     """Run an agent that asks for a tool it may not use, is told so, and finishes without it."""
-    with tracer.run("weekly order report", agent="researcher", user="dana@example.com", session="report-47"):
+    with tracer.run(
+        "weekly order report", run_id=_REPORT, agent="researcher", user="dana@example.com", session="report-47"
+    ):
         _think(tracer, "Write the weekly order report and mail it.", "I look up the orders first.", calls=True)
         order = _call(tracer, "look_up_order", {"order": "A-1007"}, _look_up_order)
         with tracer.span("summarise", kind="agent", agent="summariser"):
@@ -35,7 +42,9 @@ def research_with_one_tool_too_many(tracer: Tracer) -> None:
 
 def answer_a_refund_request(tracer: Tracer) -> None:
     """Run an agent whose refund a person rejects."""
-    with tracer.run("refund request", agent="support", user="sam@example.com", session="ticket-9213") as run:
+    with tracer.run(
+        "refund request", run_id=_REFUND, agent="support", user="sam@example.com", session="ticket-9213"
+    ) as run:
         _think(tracer, "Customer c-311 wants 129.90 USD back for A-1007.", "I check the order.", calls=True)
         _call(tracer, "look_up_order", {"order": "A-1007"}, _look_up_order)
         _think(tracer, "It was delivered.", "I ask for a refund.", calls=True)

@@ -13,7 +13,7 @@ from tracehold import CollectorExporter, Tracer
 
 from tracehold_collector.client import Client
 from tracehold_collector.core.errors import CollectorError
-from tracehold_collector.demo.agents import answer_a_refund_request, research_with_one_tool_too_many
+from tracehold_collector.demo.agents import LIVE_RUNS, answer_a_refund_request, research_with_one_tool_too_many
 from tracehold_collector.load import FileResult, find_files, load_files
 
 RECORDED: Final = Path(__file__).parent / "recorded"
@@ -31,19 +31,19 @@ def load(url: str) -> None:
     """
     with Client(url) as client:
         results = _load_recorded(client)
-        _run_live(url)
+        made = 0 if _has_live_runs(client) else _run_live(url)
         overview = client.query("overview", {})[0]
     faults = [f"{result.path.name}: {result.error}" for result in results if result.error]
     if faults:
         raise CollectorError("the demo's recorded runs could not be loaded: " + "; ".join(faults))
     typer.echo(
-        f"loaded {len(results)} recorded files and made 2 live runs: {overview['runs']} runs, {overview['events']:,} "
+        f"loaded {len(results)} recorded files, made {made} live runs; the store holds {overview['runs']} runs, {overview['events']:,} "
         f"events, {overview['denials']} blocked attempts, {overview['cost_usd']:.4f} USD recorded spend"
     )
 
 
 def _load_recorded(client: Client) -> list[FileResult]:
-    files = [path for path in find_files([RECORDED]) if not path.name.endswith(".expected.json")]
+    files = find_files([RECORDED])
     columns = (
         TextColumn("loading recorded runs"),
         BarColumn(),
@@ -59,7 +59,12 @@ def _load_recorded(client: Client) -> list[FileResult]:
     return results
 
 
-def _run_live(url: str) -> None:
+def _has_live_runs(client: Client) -> bool:
+    """Say whether an earlier demo made the live runs: a second one adds nothing to the same store."""
+    return all(client.query("run", {"run_id": run_id}) for run_id in LIVE_RUNS)
+
+
+def _run_live(url: str) -> int:
     tracer = Tracer(exporters=[CollectorExporter(url, handle_sigterm=False)], content=True, service="tracehold-demo")
     research_with_one_tool_too_many(tracer)
     answer_a_refund_request(tracer)
@@ -67,3 +72,4 @@ def _run_live(url: str) -> None:
     tracer.close()
     if not handed_over:
         raise CollectorError(f"the demo's live runs did not reach the collector at {url} within 10 s")
+    return len(LIVE_RUNS)

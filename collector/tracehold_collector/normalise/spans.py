@@ -17,7 +17,7 @@ from tracehold_collector.normalise.outcomes import gate, read_decision, read_kin
 from tracehold_collector.normalise.span_item import SpanItem
 from tracehold_collector.normalise.times import credible
 from tracehold_collector.normalise.tracer_events import tracer_envelope
-from tracehold_collector.normalise.usage import Usage, count, money, settled
+from tracehold_collector.normalise.usage import Usage, count, money, settled, tokens
 
 _DENY_WORDS: Final = frozenset({"deny", "denied", "block", "blocked"})
 _ALLOW_WORDS: Final = frozenset({"allow", "allowed"})
@@ -183,8 +183,8 @@ def _spend(record: Record, fields: dict[str, Any]) -> None:
         }
         source["total_tokens"] = langfuse.get("total")
     if source.keys() & _TOKEN_FIELDS:
-        usage = Usage(*[count(source[name]) if name in source else None for name in _TOKEN_FIELDS])
-        settled(usage, total=count(source.get("total_tokens")))
+        usage = Usage(*[tokens(source[name]) if name in source else None for name in _TOKEN_FIELDS])
+        settled(usage, total=tokens(source.get("total_tokens")))
         record.input_tokens, record.output_tokens = usage.input_tokens, usage.output_tokens
         record.cached_tokens, record.cache_write_tokens = usage.cached_tokens, usage.cache_write_tokens
         record.reasoning_tokens = usage.reasoning_tokens

@@ -10,6 +10,9 @@ from typing import Any, Final
 _MAX_COUNT: Final = 2**53
 """Far beyond any real count, and exact in a double."""
 
+_MAX_TOKENS: Final = 10**12
+"""No call has more. Sums stay in 64 bits over nine million calls of a sender that claims them."""
+
 
 @dataclass(slots=True)
 class Usage:
@@ -36,6 +39,12 @@ def count(value: object) -> int | None:
         return value if 0 <= value <= _MAX_COUNT else None
     number = money(value)
     return int(number) if number is not None and number <= _MAX_COUNT and number == int(number) else None
+
+
+def tokens(value: object) -> int | None:
+    """Return a number of tokens, or `None` for what is no credible one (DEC-13)."""
+    number = count(value)
+    return number if number is not None and number <= _MAX_TOKENS else None
 
 
 def money(value: object) -> float | None:
@@ -114,16 +123,16 @@ def read_usage(raw: Mapping[str, Any]) -> tuple[Usage, bool]:
     usage = Usage(*(_first(flat, keys) for keys in (_INPUT, _OUTPUT, _CACHED, _CACHE_WRITE, _REASONING)))
     clean = all(_readable(key, value) for key, value in flat.items())
     apart = "prompt_tokens" not in raw and any(key in raw for key in _ANTHROPIC)
-    return settled(usage, total=count(raw.get("total_tokens")), cache_apart=apart), clean
+    return settled(usage, total=tokens(raw.get("total_tokens")), cache_apart=apart), clean
 
 
 def _readable(key: str, value: object) -> bool:
-    return key in KNOWN_USAGE_KEYS and (key in _DETAILS or value is None or count(value) is not None)
+    return key in KNOWN_USAGE_KEYS and (key in _DETAILS or value is None or tokens(value) is not None)
 
 
 def _first(flat: Mapping[str, Any], keys: tuple[str, ...]) -> int | None:
     for key in keys:
-        number = count(flat.get(key))
+        number = tokens(flat.get(key))
         if number is not None:
             return number
     return None

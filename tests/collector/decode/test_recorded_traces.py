@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from support.decoding import decode_file
+from support.recorded import shipped
 from tracehold_collector.core.errors import BadBodyError
 from tracehold_collector.core.record import DENIALS, Record
 from tracehold_collector.decode import decode_otlp_traces
 from tracehold_collector.normalise.context import NormaliseContext
 
-SHIPPED = Path(__file__).resolve().parents[2] / "data"
 EXPECTED: dict[str, dict[str, Any]] = json.loads((Path(__file__).resolve().parent.parent / "expected.json").read_text())
 
 
@@ -63,7 +63,7 @@ def spent(records: list[Record]) -> list[int]:
 @pytest.mark.parametrize("name", sorted(EXPECTED))
 def test_a_shipped_trace_gives_the_counts_a_right_reader_finds(name: str, context: NormaliseContext) -> None:
     expected = {key: value for key, value in EXPECTED[name].items() if key not in {"why", "spent"}}
-    records, rejected = read(SHIPPED / name, context)
+    records, rejected = read(shipped(name), context)
     assert expected == counts(records, rejected)
 
 
@@ -71,13 +71,13 @@ def test_a_shipped_trace_gives_the_counts_a_right_reader_finds(name: str, contex
 def test_usage_of_spans_around_a_model_call_is_not_added_on_top(name: str, context: NormaliseContext) -> None:
     # FR-27
     row = EXPECTED[name]
-    records, _ = read(SHIPPED / name, context)
+    records, _ = read(shipped(name), context)
     assert row.get("spent", [row["input_tokens"], row["output_tokens"]]) == spent(records)
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
 def test_the_shipped_copy_is_the_recorded_file(name: str, traces: Path) -> None:
-    assert (traces / name).read_bytes() == (SHIPPED / name).read_bytes()
+    assert (traces / name).read_bytes() == shipped(name).read_bytes()
 
 
 def test_every_recorded_otlp_and_engine_file_has_an_expectation(traces: Path) -> None:
@@ -91,7 +91,7 @@ def test_every_recorded_otlp_and_engine_file_has_an_expectation(traces: Path) ->
     ["smolagents_live_spans.otlp", "../ai-gateway-openinference/all.otlp", "../jaeger-fixtures/otel_traces_01.otlp"],
 )
 def test_protobuf_and_json_of_one_request_give_equal_records(name: str, context: NormaliseContext) -> None:
-    folder = SHIPPED / "strands-evals"
+    folder = shipped("strands-evals")
     as_json = decode_otlp_traces((folder / f"{name}.json").read_bytes(), encoding="json", context=context)
     as_protobuf = decode_otlp_traces((folder / f"{name}.pb").read_bytes(), encoding="protobuf", context=context)
     assert as_json == as_protobuf
@@ -99,7 +99,7 @@ def test_protobuf_and_json_of_one_request_give_equal_records(name: str, context:
 
 def test_a_logs_file_is_refused_by_name(context: NormaliseContext) -> None:
     with pytest.raises(BadBodyError, match="the body is an OTLP logs request"):
-        decode_file(SHIPPED / "opentelemetry-proto" / "logs.otlp.json", context)
+        decode_file(shipped("opentelemetry-proto/logs.otlp.json"), context)
 
 
 @pytest.mark.parametrize(
@@ -121,33 +121,33 @@ def test_another_programs_log_is_refused_and_not_misread(name: str, traces: Path
 
 
 def test_ids_of_any_case_are_stored_in_lower_case(context: NormaliseContext) -> None:
-    records, _ = read(SHIPPED / "opentelemetry-proto" / "trace.otlp.json", context)
+    records, _ = read(shipped("opentelemetry-proto/trace.otlp.json"), context)
     assert records[0].trace_id == "5b8efff798038103d269b633813fc60c"
 
 
 def test_missing_usage_is_unknown_and_not_zero(context: NormaliseContext) -> None:
-    records, _ = read(SHIPPED / "ai-gateway-openinference" / "all.otlp.json", context)
+    records, _ = read(shipped("ai-gateway-openinference/all.otlp.json"), context)
     calls = [record for record in records if record.kind == "llm"]
     assert sum(record.input_tokens is None and record.output_tokens is None for record in calls) == 4
-    beeai, _ = read(SHIPPED / "langfuse-framework-traces" / "beeai-2025-08-01.otlp.json", context)
+    beeai, _ = read(shipped("langfuse-framework-traces/beeai-2025-08-01.otlp.json"), context)
     assert {None} == {record.output_tokens for record in beeai if record.kind == "llm"}
 
 
 def test_a_failed_request_keeps_the_type_of_its_exception(context: NormaliseContext) -> None:
-    records, _ = read(SHIPPED / "ai-gateway-openinference" / "all.otlp.json", context)
+    records, _ = read(shipped("ai-gateway-openinference/all.otlp.json"), context)
     failed = {record.error_type for record in records if record.status == "error"}
     assert failed == {"openai.BadRequestError", "openai.NotFoundError"}
 
 
 def test_a_tool_that_failed_without_an_error_status_is_one_failed_tool(context: NormaliseContext) -> None:
-    path = SHIPPED / "logfire-exported-spans" / "openai_agents.function_tool_exception.otlp.json"
+    path = shipped("logfire-exported-spans/openai_agents.function_tool_exception.otlp.json")
     records, _ = read(path, context)
     failed = [(record.kind, record.name, record.error_type) for record in records if record.status == "error"]
     assert failed == [("tool", "tool", "RuntimeError")]
 
 
 def test_tenant_claims_in_a_resource_change_nothing(context: NormaliseContext) -> None:
-    body = (SHIPPED / "langwatch" / "forge-attempt-attribution.zero-ids.otlp.json").read_text()
+    body = (shipped("langwatch/forge-attempt-attribution.zero-ids.otlp.json")).read_text()
     body = body.replace("0" * 32, "1" * 32).replace('"' + "0" * 16 + '"', '"' + "2" * 16 + '"')
     batch = decode_otlp_traces(body.encode(), encoding="json", context=context)
     assert [record.tenant for record in batch.records] == ["acme"]
@@ -157,7 +157,7 @@ class TestEngineLog:
     """What `aaa-events-v0_2` says beyond its counts."""
 
     def read(self, name: str, context: NormaliseContext) -> list[Record]:
-        return read(SHIPPED / "aaa-events-v0_2" / f"{name}.jsonl", context)[0]
+        return read(shipped(f"aaa-events-v0_2/{name}.jsonl"), context)[0]
 
     def test_an_approval_is_asked_for_granted_and_then_the_tool_runs(self, context: NormaliseContext) -> None:
         records = self.read("approval", context)
