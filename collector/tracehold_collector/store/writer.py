@@ -121,6 +121,8 @@ class Writer:
         self._closed = False
         self._unfolded = 0
         self._load_seen()
+        # pyarrow imports pandas when it first builds an array, which takes half a second: not on somebody's request.
+        event_table([], [], 0)
         self._thread = threading.Thread(target=self._work, name="tracehold-writer", daemon=True)
         self._thread.start()
 
