@@ -8,18 +8,14 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import duckdb
 import pyarrow as pa
 import pytest
+from support.stores import MIGRATION, insert_commit
 from tracehold_queries import QueryParameterError, catalogue
-
-STORE = Path(__file__).parents[2] / "collector/tracehold_collector/store"
-MIGRATION = (STORE / "migrations/0001_initial.sql").read_text(encoding="utf-8")
-DELTAS = (STORE / "sql/insert_run_deltas.sql").read_text(encoding="utf-8")
 
 SECOND = 1_000_000_000
 T0 = 1_767_225_600 * SECOND
@@ -47,7 +43,8 @@ class FakeCollector:
 
     def add(self, *events: dict[str, Any]) -> list[str]:
         """Insert events, `content` aside, and what they say about their runs; give their ids."""
-        ids = []
+        ids: list[str] = []
+        rows: list[dict[str, Any]] = []
         for event in events:
             row: dict[str, Any] = {
                 "event_id": str(uuid.UUID(int=next(self._numbers))),
@@ -61,18 +58,9 @@ class FakeCollector:
                 "received_at": T0,
             } | event
             self.contents[row["event_id"]] = row.pop("content", None)
-            marks = ", ".join("?" for _ in row)
-            self.connection.execute(
-                f"INSERT INTO events ({', '.join(row)}) VALUES ({marks})",  # noqa: S608 - names from the tests
-                list(row.values()),
-            )
+            rows.append(row)
             ids.append(row["event_id"])
-        self.connection.execute(
-            "CREATE OR REPLACE TEMP TABLE staged_events AS "
-            "SELECT * FROM events WHERE event_id IN (SELECT unnest($ids::UUID[]))",
-            {"ids": ids},
-        )
-        self.connection.execute(DELTAS)
+        insert_commit(self.connection, rows)
         return ids
 
     def stop(self) -> None:

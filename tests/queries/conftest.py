@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
-
-STORE = Path(__file__).parents[2] / "collector/tracehold_collector/store"
-MIGRATION = STORE / "migrations/0001_initial.sql"
-DELTAS = STORE / "sql/insert_run_deltas.sql"
+from support.stores import MIGRATION, insert_commit
 
 SECOND = 1_000_000_000
 T0 = 1_767_225_600 * SECOND
@@ -24,12 +20,13 @@ class Store:
 
     def __init__(self) -> None:
         self.connection = duckdb.connect(":memory:")
-        self.connection.execute(MIGRATION.read_text(encoding="utf-8"))
+        self.connection.execute(MIGRATION)
         self._numbers = iter(range(1, 10_000_000))
 
     def add(self, *events: dict[str, Any]) -> list[str]:
         """Insert events, plain defaults in unnamed columns; give the ids, which count upwards, as text."""
-        ids = []
+        ids: list[str] = []
+        rows: list[dict[str, Any]] = []
         for event in events:
             row = {
                 "event_id": str(uuid.UUID(int=next(self._numbers))),
@@ -42,19 +39,9 @@ class Store:
                 "started_at": T0,
                 "received_at": T0,
             } | event
-            marks = ", ".join("?" for _ in row)
-            self.connection.execute(
-                f"INSERT INTO events ({', '.join(row)}) VALUES ({marks})",  # noqa: S608 - names from the tests
-                list(row.values()),
-            )
+            rows.append(row)
             ids.append(row["event_id"])
-        if ids:
-            self.connection.execute(
-                "CREATE OR REPLACE TEMP TABLE staged_events AS "
-                "SELECT * FROM events WHERE event_id IN (SELECT unnest($ids::UUID[]))",
-                {"ids": ids},
-            )
-            self.connection.execute(DELTAS.read_text(encoding="utf-8"))
+        insert_commit(self.connection, rows)
         return ids
 
 

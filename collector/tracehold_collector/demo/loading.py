@@ -37,8 +37,9 @@ def load(url: str) -> None:
     if faults:
         raise CollectorError("the demo's recorded runs could not be loaded: " + "; ".join(faults))
     typer.echo(
-        f"loaded {len(results)} recorded files, made {made} live runs; the store holds {overview['runs']} runs, {overview['events']:,} "
-        f"events, {overview['denials']} blocked attempts, {overview['cost_usd']:.4f} USD recorded spend"
+        f"loaded {len(results)} recorded files, made {made} live runs; the store holds {overview['runs']} runs, "
+        f"{overview['events']:,} events, {overview['denials']} blocked attempts, "
+        f"{overview['cost_usd']:.4f} USD recorded spend"
     )
 
 

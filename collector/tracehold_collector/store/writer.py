@@ -29,11 +29,11 @@ from tracehold_collector.core.record import Record
 from tracehold_collector.store import chunks
 from tracehold_collector.store.columns import chunk_table, event_table
 from tracehold_collector.store.database import Database
+from tracehold_collector.store.run_deltas import run_delta_table
 from tracehold_collector.store.seen import SeenIds
 
 _log = structlog.get_logger(__name__)
 
-_INSERT_RUN_DELTAS: Final = (resources.files("tracehold_collector.store.sql") / "insert_run_deltas.sql").read_text()
 _FOLD_RUN_DELTAS: Final = (resources.files("tracehold_collector.store.sql") / "fold_run_deltas.sql").read_text()
 
 _LOAD_BATCH: Final = 100_000
@@ -46,7 +46,7 @@ class WriterOptions:
     Attributes:
         max_queued: records that may wait; beyond it `submit` refuses.
         max_rows: records in one transaction; DuckDB is fastest at 1,000 to 10,000.
-        gather_s: how long the first request of a transaction waits for company.
+        gather_s: how long the first request of a transaction waits for company, when there was some last time.
         quiet_s: silence after which a checkpoint and the folding of run deltas cost nobody anything.
         quiet_wal_bytes: the write-ahead file must be at least this big to be worth a checkpoint.
         fold_after: run deltas written since the last folding that are worth another.
@@ -120,6 +120,7 @@ class Writer:
         self._queued_lock = threading.Lock()
         self._closed = False
         self._unfolded = 0
+        self._company = False
         self._load_seen()
         # pyarrow imports pandas when it first builds an array, which takes half a second: not on somebody's request.
         event_table([], [], 0)
@@ -185,9 +186,10 @@ class Writer:
                 return
 
     def _gather(self, first: _Submission) -> tuple[list[_Submission], bool]:
+        """Take what waits, and wait for more only when there was company last time: a lone sender waits for nobody."""
         batch = [first]
         rows = len(first.records)
-        deadline = time.monotonic() + self._options.gather_s
+        deadline = time.monotonic() + (self._options.gather_s if self._company else 0.0)
         while rows < self._options.max_rows:
             try:
                 following = self._queue.get(timeout=max(0.0, deadline - time.monotonic()))
@@ -197,6 +199,7 @@ class Writer:
                 return batch, True
             batch.append(following)
             rows += len(following.records)
+        self._company = len(batch) > 1
         return batch, False
 
     def _answer(self, batch: list[_Submission]) -> None:
@@ -229,7 +232,8 @@ class Writer:
         try:
             connection.register("staged_events", event_table(fresh, places, received_at))
             connection.execute("INSERT INTO events BY NAME SELECT * FROM staged_events")
-            connection.execute(_INSERT_RUN_DELTAS)
+            connection.register("staged_deltas", run_delta_table(fresh, received_at))
+            connection.execute("INSERT INTO run_deltas BY NAME SELECT * FROM staged_deltas")
             if chunk_rows:
                 connection.register("staged_contents", chunk_table(chunk_rows, chunks.CODEC, received_at))
                 connection.execute("INSERT INTO contents BY NAME SELECT * FROM staged_contents")

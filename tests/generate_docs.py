@@ -1,0 +1,300 @@
+"""`make docs`: writes the pages that are made from the code, and the generated parts of the others.
+
+A function a page, each without side effects, so that a test can hold the result against what stands in `docs/`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+DOCS: Final = ROOT / "docs"
+CLAUSES: Final = ROOT / "tests" / "contract" / "clauses.toml"
+
+_NOTICE: Final = "<!-- Made by `make docs`. Change the source it names, not this page. -->"
+_CLAUSE: Final = re.compile(r"\b([A-Z]{3})-(\d{2})\b")
+_CLAUSE_RANGE: Final = re.compile(r"\b([A-Z]{3})-(\d{2}) to (?:\1-)?(\d{2})\b")
+
+
+def queries_page() -> str:
+    """The catalogue of named queries, from the headers of the `.sql` files."""
+    from tracehold_queries import catalogue  # noqa: PLC0415 - an optional extra
+
+    lines = [
+        *_head("Named queries", "the headers of `queries/tracehold_queries/sql/*.sql`"),
+        "Each question below is one `.sql` file. Ask it with `tracehold query NAME -p parameter=value`, or over HTTP at",
+        "`/api/v1/queries/NAME?parameter=value`. The answer is JSON, CSV (`Accept: text/csv`) or Arrow",
+        "(`Accept: application/vnd.apache.arrow.stream`). A list is given by repeating the parameter. Times are UTC. An",
+        "empty value means unknown, never zero.",
+        "",
+        *_table(
+            ["name", "question", "asked by"],
+            [
+                [f"[`{query.name}`](#{query.name})", query.question, ", ".join(query.asked_by)]
+                for query in catalogue().values()
+            ],
+        ),
+    ]
+    for query in catalogue().values():
+        described = query.describe()
+        lines += ["", f"## {query.name}", "", query.question, ""]
+        if described["parameters"]:
+            lines += _table(
+                ["parameter", "type", "default", "meaning"],
+                [
+                    [
+                        f"`{item['name']}`",
+                        item["type"],
+                        "required" if item["required"] else "none" if item["default"] is None else f"{item['default']}",
+                        item["meaning"] + _allowed(item["choices"], item["minimum"], item["maximum"]),
+                    ]
+                    for item in described["parameters"]
+                ],
+            )
+            lines += [""]
+        lines += _table(
+            ["column", "type", "unit", "meaning"],
+            [[f"`{item['name']}`", item["type"], item["unit"] or "", item["meaning"]] for item in described["columns"]],
+        )
+    return _page(lines)
+
+
+def cli_page() -> str:
+    """What `tracehold --help` and each verb's `--help` print."""
+    lines = [
+        *_head("The `tracehold` command", "the command's own `--help`"),
+        "Exit status: 0 done, 1 failed with a message, 2 wrong usage, 130 after Ctrl-C. Verbs that ask read the collector's",
+        "address from `--url` or `TRACEHOLD_URL`, and the key from `TRACEHOLD_API_KEY`. With `--json` they print one object",
+        "a line, with every column.",
+        "",
+        "```text",
+        _help(),
+        "```",
+    ]
+    for verb in verbs():
+        lines += ["", f"## tracehold {verb}", "", "```text", _help(verb), "```"]
+    return _page(lines)
+
+
+def dialects_page() -> str:
+    """Which attribute names of which conventions are read, from the mapping table."""
+    from tracehold_collector.normalise.dialects import FIELD_KEYS, KIND_KEYS  # noqa: PLC0415
+
+    lines = [
+        *_head("OTLP dialects", "`collector/tracehold_collector/normalise/dialects.py`"),
+        "The collector reads OTLP/HTTP spans (protobuf and JSON) of any sender. A span whose words it does not know is stored",
+        "whole, as kind `other`; the query `unmapped` lists such spans. Understood are the names of: Tracehold's own",
+        "attributes, Langfuse, OpenTelemetry's GenAI semantic conventions (current and older names), OpenInference,",
+        "OpenLLMetry (Traceloop), LangSmith's exporter, the Vercel AI SDK, Logfire with Pydantic AI and the OpenAI Agents",
+        "SDK, and Codex.",
+        "",
+        "## What is not understood yet",
+        "",
+        "- OTLP/gRPC, OTLP metrics and OTLP logs: only traces over HTTP are taken in.",
+        "- Prompts and replies that are sent as span events or log records are kept as content of their span; they are not",
+        "  taken apart into messages.",
+        "- A tool that a framework refused, when its span says so in free text only. A decision is read from",
+        "  `tracehold.decision`, or from `policy.decision` together with `policy.rule`. An approval or guardrail of another",
+        "  framework is shown with its kind, but is no denial unless it carries one of these.",
+        "- Costs in another currency than USD, and prices: a cost is stored as the sender recorded it, never worked out.",
+        "- MLflow, AutoGen's own names, Semantic Kernel's older names and other conventions that are not named above.",
+        "",
+        "## Which attribute fills which field",
+        "",
+        "Of several that stand on one span, the first listed that can be used wins.",
+        "",
+        *_table(
+            ["field", "attributes, the most trusted first"],
+            [[f"`{field}`", ", ".join(f"`{key}`" for key in keys)] for field, keys in FIELD_KEYS.items()],
+        ),
+        "",
+        "## Which attribute says what kind a span is",
+        "",
+        "The first attribute, in this order, whose value is listed decides. Values compare without case. A `wrapper` is a",
+        "`task` whose usage repeats what its own model call says, and is not counted twice.",
+        "",
+        *_table(
+            ["attribute", "values and our kind"],
+            [
+                [f"`{key}`", ", ".join(f"`{value}` → {kind}" for value, kind in values.items())]
+                for key, values in KIND_KEYS.items()
+            ],
+        ),
+    ]
+    return _page(lines)
+
+
+def clauses_page() -> str:
+    """The clauses of the contract this version answers for, and the tests that name each."""
+    named = tests_by_clause()
+    exceptions = clause_list("exceptions")
+    lines = [
+        *_head("The contract, clause by clause", "`tests/contract/clauses.toml` and the comments of the tests"),
+        "Each promise has an id. A test that checks it names the id in a comment; a promise that no test names fails the",
+        "build unless it is listed here with a reason.",
+        "",
+        *_table(
+            ["id", "promise", "tests"],
+            [
+                [
+                    clause,
+                    words,
+                    ", ".join(f"`{path}`" for path in named.get(clause, [])) or f"none yet: {exceptions.get(clause)}",
+                ]
+                for clause, words in clause_list("clauses").items()
+            ],
+        ),
+    ]
+    return _page(lines)
+
+
+def settings_block() -> str:
+    """The collector's settings as a table."""
+    from tracehold_collector.core.settings import CollectorSettings  # noqa: PLC0415
+
+    flags = _flags("collect")
+    rows = []
+    for name, field in CollectorSettings.model_fields.items():
+        flag = f"--{name.replace('_', '-')}"
+        default = "the platform's user data folder" if field.default_factory else field.default
+        rows.append(
+            [
+                f"`{name}`",
+                f"`TRACEHOLD_{name.upper()}`",
+                f"`{flag}`" if flag in flags else "",
+                "none" if default is None else str(default),
+                field.description or "",
+            ]
+        )
+    return "\n".join(_table(["setting", "variable", "flag of `collect`", "default", "meaning"], rows))
+
+
+def limits_block() -> str:
+    """The limits on what a sender may send."""
+    from tracehold_collector.core.limits import Limits  # noqa: PLC0415
+
+    meanings = dict(re.findall(r"^ +(max_\w+): (.*)$", Limits.__doc__ or "", flags=re.MULTILINE))
+    rows = [[f"`{item.name}`", f"{item.default:,}", meanings[item.name]] for item in dataclasses.fields(Limits)]
+    return "\n".join(_table(["limit", "value", "of what"], rows))
+
+
+PAGES: Final[dict[str, Callable[[], str]]] = {
+    "queries.md": queries_page,
+    "cli.md": cli_page,
+    "dialects.md": dialects_page,
+    "clauses.md": clauses_page,
+}
+"""Pages that are made as a whole, by their name in `docs/`."""
+
+BLOCKS: Final[dict[tuple[str, str], Callable[[], str]]] = {
+    ("operators.md", "settings"): settings_block,
+    ("operators.md", "limits"): limits_block,
+}
+"""Parts of written pages, between `<!-- made: NAME -->` and `<!-- end: NAME -->`."""
+
+
+def with_block(text: str, name: str, block: str) -> str:
+    """Return `text` with the part called `name` replaced.
+
+    Raises:
+        ValueError: the page has no such part.
+    """
+    begin, end = f"<!-- made: {name} -->", f"<!-- end: {name} -->"
+    before, found, rest = text.partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise ValueError(f"the page has no part between {begin} and {end}")
+    return f"{before}{begin}\n{block}\n{end}{after}"
+
+
+def verbs() -> list[str]:
+    """The verbs of the `tracehold` command, in the order its help lists them."""
+    return list(_command().commands)
+
+
+def clause_list(table: str) -> dict[str, str]:
+    """A table of `clauses.toml`: id to words."""
+    found: dict[str, str] = tomllib.loads(CLAUSES.read_text("utf-8"))[table]
+    return found
+
+
+def tests_by_clause() -> dict[str, list[str]]:
+    """Clause id to the test files that name it, sorted."""
+    found: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        text = path.read_text("utf-8")
+        ids = {f"{prefix}-{number}" for prefix, number in _CLAUSE.findall(text)}
+        for prefix, first, last in _CLAUSE_RANGE.findall(text):
+            ids |= {f"{prefix}-{number:02d}" for number in range(int(first), int(last) + 1)}
+        for clause in ids:
+            found.setdefault(clause, []).append(path.relative_to(ROOT).as_posix())
+    return found
+
+
+def _command():  # noqa: ANN202 - the type's home changed between versions of typer
+    import typer  # noqa: PLC0415
+    from tracehold_collector.cli.app import app  # noqa: PLC0415
+
+    return typer.main.get_command(app)
+
+
+def _flags(verb: str) -> set[str]:
+    return {flag for parameter in _command().commands[verb].params for flag in parameter.opts}
+
+
+def _help(*verb: str) -> str:
+    # Plain text of a fixed width: the page must not depend on who made it, and where.
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("TRACEHOLD_", "TYPER_"))}
+    environment = kept | {"TYPER_USE_RICH": "0", "NO_COLOR": "1", "COLUMNS": "80", "TERM": "dumb"}
+    command = "from tracehold_collector.entry import main; import sys; sys.argv[0] = 'tracehold'; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", command, *verb, "--help"], env=environment, capture_output=True, text=True, check=True
+    )
+    return "\n".join(line.rstrip() for line in done.stdout.strip().splitlines())
+
+
+def _allowed(choices: Sequence[str], minimum: int | None, maximum: int | None) -> str:
+    if choices:
+        return f"; one of {', '.join(choices)}"
+    if minimum is not None and maximum is not None:
+        return f"; {minimum} to {maximum}"
+    return f"; at least {minimum}" if minimum is not None else ""
+
+
+def _head(title: str, source: str) -> list[str]:
+    return [f"# {title}", "", _NOTICE, "", f"Made from {source}.", ""]
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    def line(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+    return [line(header), line(["---"] * len(header)), *map(line, rows)]
+
+
+def _page(lines: Sequence[str]) -> str:
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Write everything that is made, and name what changed."""
+    made = {DOCS / name: page() for name, page in PAGES.items()}
+    for (name, block), make in BLOCKS.items():
+        path = DOCS / name
+        made[path] = with_block(made.get(path) or path.read_text("utf-8"), block, make())
+    for path, text in made.items():
+        if not path.exists() or path.read_text("utf-8") != text:
+            path.write_text(text, "utf-8")
+            print(f"written {path.relative_to(ROOT)}")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""Puts rows into a bare DuckDB connection the way the collector's writer does, runs included."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import fields
+from importlib import resources
+from typing import Any
+
+import duckdb
+from tracehold_collector.core.record import Record
+from tracehold_collector.store.run_deltas import run_delta_table
+
+MIGRATION = (resources.files("tracehold_collector.store.migrations") / "0001_initial.sql").read_text(encoding="utf-8")
+
+_FIELDS = {item.name for item in fields(Record)}
+
+
+def insert_commit(connection: duckdb.DuckDBPyConnection, rows: Sequence[dict[str, Any]]) -> None:
+    """Insert rows of `events`, with `event_id` as text, and the deltas of their runs, as one commit."""
+    for row in rows:
+        marks = ", ".join("?" for _ in row)
+        connection.execute(f"INSERT INTO events ({', '.join(row)}) VALUES ({marks})", list(row.values()))  # noqa: S608
+    records = [
+        Record(
+            **{key: value for key, value in row.items() if key in _FIELDS}
+            | {"event_id": uuid.UUID(row["event_id"]).bytes}
+        )
+        for row in rows
+    ]
+    received_at = max((row["received_at"] for row in rows), default=0)
+    connection.register("staged_deltas", run_delta_table(records, received_at))
+    connection.execute("INSERT INTO run_deltas BY NAME SELECT * FROM staged_deltas")
+    connection.unregister("staged_deltas")
