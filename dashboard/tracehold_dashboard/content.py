@@ -15,6 +15,7 @@ _REASONS: Final = (
     "tracehold.gate.reason",
     "status_message",
     "error",
+    "categories",
 )
 _ARGUMENTS: Final = (
     "params",
@@ -31,6 +32,8 @@ _ARGUMENTS: Final = (
 def reason(content: Mapping[str, Any] | None) -> str | None:
     """Give why something was stopped, as the source said it; `None` when it did not."""
     found = _first(content, _REASONS)
+    if isinstance(found, list):
+        return ", ".join(map(str, found))
     return None if found is None else str(found)
 
 

@@ -25,3 +25,7 @@ def test_reason_and_arguments_are_found(said):
 def test_what_was_not_said_is_not_made_up(said):
     assert content.reason(said) is None
     assert content.arguments(said) is None
+
+
+def test_a_guardrails_categories_are_its_reason() -> None:
+    assert reason({"data": {"guard": "in", "categories": ["denied_phrase", "pii"]}}) == "denied_phrase, pii"

@@ -67,7 +67,7 @@ def _think(tracer: Tracer, prompt: str, reply: str, *, calls: bool) -> None:
                 "completion_tokens": reply_tokens,
                 "total_tokens": prompt_tokens + reply_tokens,
             },
-            "latency_ms": round((time.perf_counter() - started) * 1000),
+            "latency_ms": int((time.perf_counter() - started) * 1000),
             "has_tool_calls": calls,
             "finish_reason": "tool_calls" if calls else "stop",
             "input": [{"role": "user", "content": prompt}],

@@ -35,7 +35,7 @@ def render() -> None:
     """Draw the page."""
     st.title("Gate denials")
     st.caption(
-        "Every attempt that a permission, an approval, a guardrail, a limit or an argument check stopped. Nothing ran."
+        "Every attempt that a permission, an approval, a guardrail, a limit or an argument check stopped."
     )
     with data.plain_errors():
         filters = _filters()
