@@ -28,4 +28,4 @@ def test_what_was_not_said_is_not_made_up(said):
 
 
 def test_a_guardrails_categories_are_its_reason() -> None:
-    assert reason({"data": {"guard": "in", "categories": ["denied_phrase", "pii"]}}) == "denied_phrase, pii"
+    assert content.reason({"data": {"guard": "in", "categories": ["denied_phrase", "pii"]}}) == "denied_phrase, pii"
