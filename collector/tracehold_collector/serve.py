@@ -7,6 +7,7 @@ import contextlib
 import errno
 import importlib.util
 import logging
+import signal
 import socket
 import sys
 import threading
@@ -88,7 +89,7 @@ class CollectorServer:
             timeout_graceful_shutdown=_GRACE_S,
             lifespan="off",
         )
-        self._server = uvicorn.Server(config)
+        self._server = _Server(config)
         self._thread: threading.Thread | None = None
 
     @property
@@ -98,7 +99,7 @@ class CollectorServer:
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     def run(self, on_ready: Callable[[], None] | None = None) -> None:
-        """Serve until SIGINT or SIGTERM, then close everything. Main thread only.
+        """Serve until SIGINT or SIGTERM, then close everything; a second signal hurries. Main thread only.
 
         Args:
             on_ready: called once requests are answered.
@@ -109,11 +110,14 @@ class CollectorServer:
             store=str(self.database.path),
             keyless=self.settings.api_key is None,
         )
+        previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             sys.setswitchinterval(_SWITCH_INTERVAL_S)
             _run(self._serve(on_ready))
         finally:
             self.close()
+            for number, handler in previous.items():
+                signal.signal(number, handler)
 
     def start(self) -> None:
         """Serve on a thread of its own; returns once requests are answered. End it with `close`."""
@@ -149,6 +153,11 @@ class CollectorServer:
         """Close."""
         self.close()
 
+    def _on_signal(self, _number: int, _frame: object) -> None:
+        if self._server.should_exit:
+            self._server.force_exit = True
+        self.stop()
+
     def _open_parts(self) -> None:
         settings = self.settings
         key = load_or_create_key(settings.data_dir / PSEUDONYM_KEY_FILE)
@@ -182,6 +191,15 @@ class CollectorServer:
         if self._server.started and on_ready is not None:
             on_ready()
         await serving
+
+
+class _Server(uvicorn.Server):
+    """uvicorn raises a caught signal again once it has served, which would end the process before the store is closed."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals to `CollectorServer.run`."""
+        yield
 
 
 def _run(serving: Coroutine[Any, Any, None]) -> None:

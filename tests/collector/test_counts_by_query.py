@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from support.decoding import decode_file
 from support.recorded import shipped
 from tracehold.privacy import Cleaner

@@ -108,7 +108,7 @@ def test_a_key_in_a_native_event_is_masked(event: dict[str, Any], context: Norma
 def test_what_cannot_be_masked_is_not_stored(context: NormaliseContext) -> None:
     # DEC-19
     class Broken:
-        def clean(self, value: Any, *, max_len: int | None = None) -> Any:  # noqa: ARG002
+        def clean(self, value: Any, *, max_len: int | None = None) -> Any:
             raise RecursionError(TEXT)
 
     resource = {"attributes": [pair("a", text(TEXT))]}
