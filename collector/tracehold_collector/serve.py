@@ -194,7 +194,7 @@ class CollectorServer:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn raises a caught signal again once it has served, which would end the process before the store is closed."""
+    """uvicorn raises a caught signal again when it has served: the process would end before the store is closed."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
