@@ -2,7 +2,10 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 
-PYTHON ?= $(firstword $(foreach p,python3.13 python3.12 python3.11 python3,$(shell command -v $(p) 2>/dev/null)))
+# The first Python that starts and is of a version Tracehold runs on.
+FITS   := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	$$p -c '$(FITS)' >/dev/null 2>&1 && { echo $$p; break; }; done)
 VENV   := .venv
 BIN    := $(VENV)/bin
 UV     := $(BIN)/uv pip install --quiet --python $(BIN)/python
@@ -15,9 +18,7 @@ help: ## List the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
 
 $(BIN)/uv:
-	@test -n "$(PYTHON)" || { echo "no python3 found: install Python 3.11 to 3.13"; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || \
-		{ echo "$(PYTHON) is `$(PYTHON) -V`; Tracehold needs Python 3.11 to 3.13: make PYTHON=/path/to/python3.12 ..."; exit 1; }
+	@test -n "$(PYTHON)" || { echo "no Python 3.11 to 3.13 found; name one: make PYTHON=/path/to/python3.12 ..."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 
