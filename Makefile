@@ -1,6 +1,8 @@
 # `make` alone lists the targets. Each sets up what it needs in .venv and is quick the second time.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
+# A company's proxy has its certificate in the system's store, not in uv's own.
+export UV_SYSTEM_CERTS ?= 1
 
 # The first Python that starts and is of a version Tracehold runs on.
 FITS   := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
@@ -19,15 +21,18 @@ help: ## List the targets
 
 $(BIN)/uv:
 	@test -n "$(PYTHON)" || { echo "no Python 3.11 to 3.13 found; name one: make PYTHON=/path/to/python3.12 ..."; exit 1; }
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@echo "making a private environment in $(VENV) with $(PYTHON)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 
 $(VENV)/.run: pyproject.toml constraints.txt | $(BIN)/uv
-	$(UV) --constraint constraints.txt -e '.[all]'
+	@echo "installing Tracehold with collector and dashboard"
+	@$(UV) --constraint constraints.txt -e '.[all]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/uv
-	$(UV) --constraint constraints.txt -e '.[dev]'
+	@echo "installing Tracehold and what its tests need"
+	@$(UV) --constraint constraints.txt -e '.[dev]'
 	@touch $@ $(VENV)/.run
 
 demo: $(VENV)/.run ## Load recorded runs of real agents, make two live, and serve them: dashboard and collector

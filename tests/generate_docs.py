@@ -26,7 +26,7 @@ _CLAUSE_RANGE: Final = re.compile(r"\b([A-Z]{3})-(\d{2}) to (?:\1-)?(\d{2})\b")
 
 def queries_page() -> str:
     """The catalogue of named queries, from the headers of the `.sql` files."""
-    from tracehold_queries import catalogue  # noqa: PLC0415 - an optional extra
+    from tracehold_queries import catalogue
 
     lines = [
         *_head("Named queries", "the headers of `queries/tracehold_queries/sql/*.sql`"),
@@ -86,7 +86,7 @@ def cli_page() -> str:
 
 def dialects_page() -> str:
     """Which attribute names of which conventions are read, from the mapping table."""
-    from tracehold_collector.normalise.dialects import FIELD_KEYS, KIND_KEYS  # noqa: PLC0415
+    from tracehold_collector.normalise.dialects import FIELD_KEYS, KIND_KEYS
 
     lines = [
         *_head("OTLP dialects", "`collector/tracehold_collector/normalise/dialects.py`"),
@@ -158,7 +158,7 @@ def clauses_page() -> str:
 
 def settings_block() -> str:
     """The collector's settings as a table."""
-    from tracehold_collector.core.settings import CollectorSettings  # noqa: PLC0415
+    from tracehold_collector.core.settings import CollectorSettings
 
     flags = _flags("collect")
     rows = []
@@ -179,7 +179,7 @@ def settings_block() -> str:
 
 def limits_block() -> str:
     """The limits on what a sender may send."""
-    from tracehold_collector.core.limits import Limits  # noqa: PLC0415
+    from tracehold_collector.core.limits import Limits
 
     meanings = dict(re.findall(r"^ +(max_\w+): (.*)$", Limits.__doc__ or "", flags=re.MULTILINE))
     rows = [[f"`{item.name}`", f"{item.default:,}", meanings[item.name]] for item in dataclasses.fields(Limits)]
@@ -239,9 +239,9 @@ def tests_by_clause() -> dict[str, list[str]]:
     return found
 
 
-def _command():  # noqa: ANN202 - the type's home changed between versions of typer
-    import typer  # noqa: PLC0415
-    from tracehold_collector.cli.app import app  # noqa: PLC0415
+def _command():
+    import typer
+    from tracehold_collector.cli.app import app
 
     return typer.main.get_command(app)
 
@@ -293,7 +293,7 @@ def main() -> None:
     for path, text in made.items():
         if not path.exists() or path.read_text("utf-8") != text:
             path.write_text(text, "utf-8")
-            print(f"written {path.relative_to(ROOT)}")  # noqa: T201
+            print(f"written {path.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

@@ -36,9 +36,9 @@ def test_closing_an_exporter_releases_its_file(  # EXP-13
 
 def _is_open(path: Path) -> bool:
     names = []
-    for number in os.listdir("/proc/self/fd"):  # noqa: PTH208 - only the names, the links may vanish meanwhile
+    for number in os.listdir("/proc/self/fd"):
         try:
-            names.append(os.readlink(f"/proc/self/fd/{number}"))  # noqa: PTH115
+            names.append(os.readlink(f"/proc/self/fd/{number}"))
         except OSError:
             continue
     return any(name.startswith(str(path)) for name in names)
