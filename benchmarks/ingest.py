@@ -84,8 +84,14 @@ def _phase(name: str, port: int, pid: int, folder: Path, connections: int, secon
     elapsed = time.perf_counter() - started
     sent = len(latencies) * SPANS
     return (
-        name, connections, f"{sent / elapsed:,.0f}", f"{percentile(latencies, 0.5):.1f}", f"{percentile(latencies, 0.99):.1f}",
-        f"{(_cpu_s(pid) - before_cpu) / sent * 1e6:.0f}", f"{(_disk(folder) - before_disk) / sent:,.0f}", sent,
+        name,
+        connections,
+        f"{sent / elapsed:,.0f}",
+        f"{percentile(latencies, 0.5):.1f}",
+        f"{percentile(latencies, 0.99):.1f}",
+        f"{(_cpu_s(pid) - before_cpu) / sent * 1e6:.0f}",
+        f"{(_disk(folder) - before_disk) / sent:,.0f}",
+        sent,
     )
 
 

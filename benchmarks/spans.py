@@ -69,8 +69,14 @@ def _fill(span: Span, place: int, draw: random.Random) -> None:
     span.start_time_unix_nano = _START + place * 1_000_000
     span.end_time_unix_nano = span.start_time_unix_nano + draw.randrange(10**6, 10**9)
     common = {
-        "gen_ai.agent.name": "researcher", "gen_ai.conversation.id": f"conv-{run}", "user.id": f"user-{run}", "session.id": f"s-{run}",
-        "agent.step": step, "deployment.ring": "blue", "server.address": "api.example.com", "region": "eu-west-1",
+        "gen_ai.agent.name": "researcher",
+        "gen_ai.conversation.id": f"conv-{run}",
+        "user.id": f"user-{run}",
+        "session.id": f"s-{run}",
+        "agent.step": step,
+        "deployment.ring": "blue",
+        "server.address": "api.example.com",
+        "region": "eu-west-1",
     }
     if step == 0:
         span.name = "invoke_agent researcher"
@@ -85,21 +91,44 @@ def _fill(span: Span, place: int, draw: random.Random) -> None:
         )
     elif step % 2:
         span.name, span.kind = "chat gpt-4o-mini", Span.SPAN_KIND_CLIENT
-        _put(span.attributes, common | {
-            "gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "gpt-4o-mini",
-            "gen_ai.response.model": "gpt-4o-mini-2024-07-18", "gen_ai.usage.input_tokens": draw.randrange(200, 9000),
-            "gen_ai.usage.output_tokens": draw.randrange(20, 900), "gen_ai.request.temperature": 0.2, "gen_ai.request.max_tokens": 1024,
-            "gen_ai.response.id": f"chatcmpl-{draw.randrange(10**12):012d}", "gen_ai.prompt": _prose(draw, 220),
-            "gen_ai.completion": _prose(draw, 160), "gen_ai.response.finish_reasons": "stop",
-        })
+        _put(
+            span.attributes,
+            common
+            | {
+                "gen_ai.operation.name": "chat",
+                "gen_ai.provider.name": "openai",
+                "gen_ai.request.model": "gpt-4o-mini",
+                "gen_ai.response.model": "gpt-4o-mini-2024-07-18",
+                "gen_ai.usage.input_tokens": draw.randrange(200, 9000),
+                "gen_ai.usage.output_tokens": draw.randrange(20, 900),
+                "gen_ai.request.temperature": 0.2,
+                "gen_ai.request.max_tokens": 1024,
+                "gen_ai.response.id": f"chatcmpl-{draw.randrange(10**12):012d}",
+                "gen_ai.prompt": _prose(draw, 220),
+                "gen_ai.completion": _prose(draw, 160),
+                "gen_ai.response.finish_reasons": "stop",
+            },
+        )
     else:
         span.name = "execute_tool http_request"
-        _put(span.attributes, common | {
-            "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "http_request", "gen_ai.tool.call.id": f"call_{draw.randrange(10**12):012d}",
-            "gen_ai.tool.type": "function", "gen_ai.tool.call.arguments": '{"url": "https://api.example.com/orders/7", "method": "GET"}',
-            "gen_ai.tool.call.result": _prose(draw, 200) + f" mail a{place}@example.com", "tool.attempt": 1, "tool.cached": False,
-            "tool.bytes_out": draw.randrange(10**5), "policy.version": "2026-03-01", "tool.retries": 0, "tool.region": "eu",
-        })
+        _put(
+            span.attributes,
+            common
+            | {
+                "gen_ai.operation.name": "execute_tool",
+                "gen_ai.tool.name": "http_request",
+                "gen_ai.tool.call.id": f"call_{draw.randrange(10**12):012d}",
+                "gen_ai.tool.type": "function",
+                "gen_ai.tool.call.arguments": '{"url": "https://api.example.com/orders/7", "method": "GET"}',
+                "gen_ai.tool.call.result": _prose(draw, 200) + f" mail a{place}@example.com",
+                "tool.attempt": 1,
+                "tool.cached": False,
+                "tool.bytes_out": draw.randrange(10**5),
+                "policy.version": "2026-03-01",
+                "tool.retries": 0,
+                "tool.region": "eu",
+            },
+        )
 
 
 def _put(attributes: object, values: dict[str, object]) -> None:

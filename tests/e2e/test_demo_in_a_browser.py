@@ -11,22 +11,38 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
-
 from support.processes import COMMAND, clean_environment, free_port, wait_for
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser"), pytest.mark.timeout(240)]
 
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run", "--disable-component-update"]
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--no-first-run",
+    "--disable-component-update",
+]
 
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("demo")
     port, dashboard_port = free_port(), free_port()
-    arguments = [COMMAND, "demo", "--port", str(port), "--dashboard-port", str(dashboard_port), "--data-dir", str(folder / "store")]
+    arguments = [
+        COMMAND,
+        "demo",
+        "--port",
+        str(port),
+        "--dashboard-port",
+        str(dashboard_port),
+        "--data-dir",
+        str(folder / "store"),
+    ]
     log = folder / "demo.log"
     with log.open("wb") as output:
-        process = subprocess.Popen(arguments, stdout=output, stderr=output, env=clean_environment(), start_new_session=True)
+        process = subprocess.Popen(
+            arguments, stdout=output, stderr=output, env=clean_environment(), start_new_session=True
+        )
     try:
         wait_for(
             lambda: "stop with Ctrl-C" in log.read_text() or process.poll() is not None, within_s=120, what="the demo"
@@ -55,7 +71,10 @@ def page(browser: Browser, demo: str) -> Iterator[Page]:
     yield opened
     folder = os.environ.get("TRACEHOLD_SCREENSHOTS")
     if folder:
-        opened.screenshot(path=str(Path(folder) / f"{opened.url.rstrip('/').rpartition('/')[2].partition('?')[0]}.png"), full_page=True)
+        opened.screenshot(
+            path=str(Path(folder) / f"{opened.url.rstrip('/').rpartition('/')[2].partition('?')[0]}.png"),
+            full_page=True,
+        )
     opened.close()
 
 
@@ -70,7 +89,9 @@ def no_exception(page: Page) -> None:
 
 def test_the_overview_shows_runs_denials_and_spend(page: Page, demo: str) -> None:
     open_page(page, demo, "")
-    expect(page.locator("body")).to_contain_text(re.compile(r"Runs.*27.*Gate denials.*5.*Spend.*\$0\.00\d*[1-9]", re.DOTALL))
+    expect(page.locator("body")).to_contain_text(
+        re.compile(r"Runs.*27.*Gate denials.*5.*Spend.*\$0\.00\d*[1-9]", re.DOTALL)
+    )
     no_exception(page)
 
 

@@ -172,7 +172,7 @@ class Tracer:
         self._open_runs.pop(run.run_id, None)
 
     def record(self, event: Mapping[str, Any], run: RunContext, parent: OpenSpan | None) -> None:
-        """Record one event of `run`, under `parent` or the run's root; called by spans, whatever context they end in."""
+        """Record one event of `run`, under `parent` or the run's root; spans call it, whatever context they end in."""
         try:
             stamped = stamp(event, run, parent)
             if self._service is not None:
