@@ -34,9 +34,7 @@ COLUMNS: Final = {
 def render() -> None:
     """Draw the page."""
     st.title("Gate denials")
-    st.caption(
-        "Every attempt that a permission, an approval, a guardrail, a limit or an argument check stopped."
-    )
+    st.caption("Every attempt that a permission, an approval, a guardrail, a limit or an argument check stopped.")
     with data.plain_errors():
         filters = _filters()
         key = f"denials_{hash(tuple(filters.items()))}"
