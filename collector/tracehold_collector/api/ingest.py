@@ -17,6 +17,9 @@ from tracehold_collector.pipeline import Intake, Outcome
 MAX_REASONS: Final = 100
 """Rejections named one by one in an answer; all are counted."""
 
+ACCEPTED_HEADER: Final = "Tracehold-Accepted"
+DUPLICATES_HEADER: Final = "Tracehold-Duplicates"
+
 _EVENT_TYPES: Final[dict[str, Literal["ndjson", "json"]]] = {
     "application/x-ndjson": "ndjson",
     "application/ndjson": "ndjson",
@@ -58,9 +61,15 @@ async def post_traces(request: Request) -> Response:
     intake, tenant = _intake(request)
     body = await read_body(request, intake.limits)
     outcome = await intake.take(partial(decode_otlp_traces, body, encoding=encoding, context=intake.context(tenant)))
+    # OTLP's own answer has no place for these; `tracehold ingest` shows them.
+    counts = {
+        ACCEPTED_HEADER: str(outcome.receipt.accepted),
+        DUPLICATES_HEADER: str(outcome.receipt.duplicates),
+    }
     if encoding == "json":
-        return JSONResponse(_partial_success_json(outcome))
-    return Response(_partial_success(outcome).SerializeToString(), media_type="application/x-protobuf")
+        return JSONResponse(_partial_success_json(outcome), headers=counts)
+    body = _partial_success(outcome).SerializeToString()
+    return Response(body, headers=counts, media_type="application/x-protobuf")
 
 
 def _intake(request: Request) -> tuple[Intake, str]:

@@ -14,6 +14,7 @@ from tracehold_collector.cli.options import JsonOption, UrlOption
 from tracehold_collector.cli.render import show
 from tracehold_collector.client import DEFAULT_URL, Client
 from tracehold_collector.load import FileResult, find_files, load_files
+from tracehold_collector.load.files import READ, UNKNOWN
 from tracehold_collector.load.resume import Progress as Resume
 
 
@@ -40,6 +41,8 @@ def ingest(
         client.get("/readyz")
         results = _load(client, files, None if restart else Resume(client.url))
     show([_row(result) for result in results], as_json=as_json, empty="no trace files found")
+    if not as_json and any(UNKNOWN in (result.error or "") for result in results):
+        typer.echo(f"\nread are: {READ}")
     if any(result.error for result in results):
         raise typer.Exit(1)
 
@@ -65,7 +68,8 @@ def _load(client: Client, files: list[Path], resume: Resume | None) -> list[File
 
 
 def _row(result: FileResult) -> dict[str, object]:
-    trouble = [result.error] if result.error else result.reasons[:1]
+    error = (result.error or "").removeprefix(f"{result.path} is ").partition("; read are: ")[0]
+    trouble = [error] if error else result.reasons[:1]
     return {
         "file": str(result.path),
         "state": "fault" if result.error else "loaded",

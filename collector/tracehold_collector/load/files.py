@@ -34,6 +34,9 @@ READ: Final = (
 )
 
 
+UNKNOWN: Final = "in no format known here"
+
+
 @dataclass(frozen=True, slots=True)
 class Piece:
     """One request to send.
@@ -172,7 +175,7 @@ def _parsed(line: bytes) -> Any:
 
 
 def _unknown(path: Path) -> BadBodyError:
-    return BadBodyError(f"{path} is in no format known here; read are: {READ}")
+    return BadBodyError(f"{path} is {UNKNOWN}; read are: {READ}")
 
 
 def _suffix(path: Path) -> str:

@@ -11,6 +11,7 @@ from typing import Any, Final
 import httpx
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
+from tracehold_collector.api.ingest import ACCEPTED_HEADER, DUPLICATES_HEADER
 from tracehold_collector.client import AskError, Client
 from tracehold_collector.core.errors import BadBodyError
 from tracehold_collector.load.files import Piece, read_pieces
@@ -25,7 +26,8 @@ class FileResult:
 
     Attributes:
         path: the file.
-        accepted: events that are new in the store; `None` for OTLP, whose answers do not tell.
+        accepted: events that are new in the store; `None` when nothing was answered.
+        duplicates: events that were in the store already.
         rejected: items that could not be stored.
         reasons: why, the first few.
         error: why the file was left, or `None` when it was read to its end.
@@ -104,19 +106,26 @@ def _send(client: Client, piece: Piece, sleep: Callable[[float], None]) -> httpx
 def _note(result: FileResult, piece: Piece, response: httpx.Response) -> None:
     if piece.path == "/v1/events":
         answer = response.json()
-        result.accepted = (result.accepted or 0) + answer["accepted"]
-        result.duplicates = (result.duplicates or 0) + answer["duplicates"]
+        _accept(result, answer["accepted"], answer["duplicates"])
         _reject(
             result,
             answer["rejected_count"],
             "; ".join(f"{item['where']}: {item['reason']}" for item in answer["rejected"][:3]),
         )
-    elif piece.content_type == "application/json":
+        return
+    headers = response.headers
+    _accept(result, int(headers.get(ACCEPTED_HEADER, 0)), int(headers.get(DUPLICATES_HEADER, 0)))
+    if piece.content_type == "application/json":
         partial: dict[str, Any] = response.json().get("partialSuccess") or {}
         _reject(result, int(partial.get("rejectedSpans", 0)), str(partial.get("errorMessage", "")))
     else:
         message = ExportTraceServiceResponse.FromString(response.content).partial_success
         _reject(result, message.rejected_spans, message.error_message)
+
+
+def _accept(result: FileResult, accepted: int, duplicates: int) -> None:
+    result.accepted = (result.accepted or 0) + accepted
+    result.duplicates = (result.duplicates or 0) + duplicates
 
 
 def _reject(result: FileResult, count: int, reason: str) -> None:

@@ -54,7 +54,7 @@ def test_ingest_loads_files_and_says_what_became_of_each(tracehold: Any) -> None
     )
     first, second = rows(tracehold("ingest", str(guard), str(claude), "--json"))
     assert (first["state"], first["accepted"], first["rejected"]) == ("loaded", 16, 0)
-    assert (second["state"], second["rejected"]) == ("loaded", 0)
+    assert (second["state"], second["accepted"], second["duplicates"], second["rejected"]) == ("loaded", 7, 0, 0)
     (again,) = rows(tracehold("ingest", str(guard), "--json"))
     assert (again["accepted"], again["duplicates"]) == (0, 16)
 
