@@ -49,7 +49,7 @@ def command(host: str, port: int, collector_url: str = DEFAULT_URL) -> list[str]
         "browser.serverAddress": host,
     }
     flags = [f"--{name}={value}" for name, value in sorted(options.items())]
-    return [sys.executable, "-m", "streamlit", "run", str(APP), *flags]
+    return [sys.executable, "-m", "tracehold_dashboard.child", "run", str(APP), *flags]
 
 
 def environment(collector_url: str, base: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -14,7 +14,7 @@ from tracehold_dashboard import launch, settings
 
 def test_the_command_listens_where_it_is_told_and_reports_nothing_to_anybody():
     command = launch.command("127.0.0.1", 8501, "http://127.0.0.1:4318")
-    assert command[:4] == [sys.executable, "-m", "streamlit", "run"]
+    assert command[:4] == [sys.executable, "-m", "tracehold_dashboard.child", "run"]
     assert {
         "--server.address=127.0.0.1",
         "--server.port=8501",

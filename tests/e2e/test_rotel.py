@@ -9,6 +9,7 @@ import json
 import os
 import socket
 import subprocess
+import sysconfig
 import threading
 import time
 import urllib.request
@@ -123,11 +124,24 @@ def free_ports(count):
         return [probe.getsockname()[1] for probe in probes]
 
 
+CANNOT_LOAD = 127
+"""What the dynamic loader ends a program with when a library of its is missing."""
+
+
 def rotel_binary():
     found = find_spec("rotel")
     if found is None or found.origin is None:
         pytest.skip("rotel is not installed: pip install 'rotel==0.0.1a15'")
-    return Path(found.origin).parent / "rotel-agent"
+    binary = Path(found.origin).parent / "rotel-agent"
+    tried = subprocess.run([str(binary), "--version"], capture_output=True, env=rotel_environment(), check=False)
+    if tried.returncode == CANNOT_LOAD:
+        pytest.skip("rotel cannot run here: it needs this Python's shared library, which this Python was built without")
+    return binary
+
+
+def rotel_environment():
+    """The binary is linked against the shared library of the Python that its wheel is for."""
+    return os.environ | {"LD_LIBRARY_PATH": sysconfig.get_config_var("LIBDIR") or ""}
 
 
 @contextmanager
@@ -146,7 +160,7 @@ def running_rotel(folder, sink_url):
         f"--log-file={folder / 'rotel.log'}",
     ]
     with (folder / "rotel.out").open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=rotel_environment())
         try:
             wait_until_it_listens(http_port, process, folder / "rotel.out")
             yield f"http://127.0.0.1:{http_port}"

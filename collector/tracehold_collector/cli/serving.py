@@ -158,14 +158,19 @@ def _announce(server: CollectorServer, dashboard_port: int | None) -> None:
 
 @contextmanager
 def _dashboard_process(host: str, port: int, url: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Run the dashboard as a child; it ends with this block and, by way of its standard input, with this process."""
+    """Run the dashboard as a child; it ends with this block, and by itself when this process is gone."""
     if importlib.util.find_spec("streamlit") is None:
         raise CollectorError("the dashboard needs more packages; install them with: pip install 'tracehold[dashboard]'")
     launch: Any = importlib.import_module("tracehold_dashboard.launch")
     bind(host, port).close()
     environment = os.environ | {"TRACEHOLD_URL": url}
     process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own script
-        launch.command(host, port, url), env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        launch.command(host, port, url),
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        # Ctrl-C in a terminal reaches every process of the session; this one is ended in its turn.
+        start_new_session=True,
     )
     try:
         _wait_until_it_answers(process, host, port)

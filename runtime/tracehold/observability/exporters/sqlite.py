@@ -83,7 +83,11 @@ class SqliteExporter(TraceExporter):
             connection = sqlite3.connect(
                 self.db_path, timeout=LOCK_WAIT_MS / 1000, isolation_level=None, check_same_thread=False
             )
-            _prepare(connection)
+            try:
+                _prepare(connection)
+            except sqlite3.Error:
+                connection.close()
+                raise
         except sqlite3.Error as error:
             raise ExporterError(
                 f"cannot use {self.db_path} for traces: {error}. Give SqliteExporter a SQLite file or a new path"
