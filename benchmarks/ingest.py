@@ -22,6 +22,8 @@ import spans
 from figures import percentile, table
 
 SPANS = 100
+PACED = 5_000
+"""Spans a second: the goal, whose latency is what a sender would see."""
 HERE = Path(__file__).parent
 
 
@@ -32,7 +34,10 @@ def run(seconds: float) -> None:
         with tempfile.TemporaryDirectory() as folder:
             port, process = start(Path(folder))
             try:
-                phases = [_phase(name, port, process.pid, Path(folder), senders, seconds) for senders in (1, 4)]
+                server = (name, port, process.pid, Path(folder))
+                phases = [
+                    _phase(*server, senders, seconds, pace) for senders, pace in ((1, None), (4, None), (4, PACED))
+                ]
             finally:
                 process.send_signal(signal.SIGTERM)
                 process.wait()
@@ -52,13 +57,18 @@ def run(seconds: float) -> None:
     table("Into the store", columns, rows)
 
 
-def _phase(name: str, port: int, pid: int, folder: Path, connections: int, seconds: float) -> tuple[object, ...]:
+def _phase(
+    name: str, port: int, pid: int, folder: Path, connections: int, seconds: float, pace: int | None
+) -> tuple[object, ...]:
+    """Send for `seconds`: as fast as answers come, or `pace` spans a second, late ones counting from when they were due."""
     template = spans.template(SPANS)
     latencies: list[float] = []
-    numbers = iter(range(connections * 10_000_000, 2**62))
+    first = (connections + (pace or 0)) * 10_000_000
+    numbers = iter(range(first, 2**62))
     lock = threading.Lock()
     before_cpu, before_disk = _cpu_s(pid), _disk(folder)
-    deadline = time.perf_counter() + seconds
+    begun = time.perf_counter()
+    deadline = begun + seconds
 
     def send() -> None:
         connection = http.client.HTTPConnection("127.0.0.1", port)
@@ -67,6 +77,9 @@ def _phase(name: str, port: int, pid: int, folder: Path, connections: int, secon
                 number = next(numbers)
             body = template.body(number)
             started = time.perf_counter()
+            if pace is not None:
+                started = begun + (number - first) * SPANS / pace
+                time.sleep(max(0.0, started - time.perf_counter()))
             connection.request("POST", "/v1/traces", body, {"Content-Type": "application/x-protobuf"})
             answer = connection.getresponse()
             answer.read()
@@ -85,7 +98,7 @@ def _phase(name: str, port: int, pid: int, folder: Path, connections: int, secon
     sent = len(latencies) * SPANS
     return (
         name,
-        connections,
+        f"{connections}, {pace:,}/s" if pace else connections,
         f"{sent / elapsed:,.0f}",
         f"{percentile(latencies, 0.5):.1f}",
         f"{percentile(latencies, 0.99):.1f}",
