@@ -30,6 +30,18 @@ def writer(database: Database) -> Any:
     opened.close()
 
 
+class Gate:
+    """Holds the writer between two commits until it is let go, so that submissions pile up."""
+
+    def __init__(self) -> None:
+        self.entered = threading.Event()
+        self.leave = threading.Event()
+
+    def __call__(self, _records: Any) -> None:
+        self.entered.set()
+        self.leave.wait(10)
+
+
 def count(database: Database, table: str = "events") -> int:
     with database.cursor() as cursor:
         row = cursor.execute(f"SELECT count(*) FROM {table}").fetchone()  # noqa: S608 - a name of ours
@@ -151,20 +163,15 @@ def test_another_tenants_event_and_content_are_not_seen(writer: Writer, database
 
 
 def test_a_full_queue_refuses_and_takes_nothing_in(database: Database, record: Make) -> None:
-    entered, leave = threading.Event(), threading.Event()
-
-    def hold(_records: Any) -> None:
-        entered.set()
-        leave.wait(10)
-
-    writer = Writer(database, WriterOptions(max_queued=10), on_commit=hold)
+    gate = Gate()
+    writer = Writer(database, WriterOptions(max_queued=10), on_commit=gate)
     first = writer.submit([record(1)])
-    assert entered.wait(10)
+    assert gate.entered.wait(10)
     waiting = writer.submit([record(n) for n in range(2, 12)])
     with pytest.raises(QueueFullError, match="write queue is full") as caught:
         writer.submit([record(99)])
     assert caught.value.retry_after_s >= 1
-    leave.set()
+    gate.leave.set()
     assert first.result(10).accepted == 1
     assert waiting.result(10).accepted == 10
     writer.close()
@@ -187,19 +194,14 @@ def test_a_closed_writer_refuses(database: Database, record: Make) -> None:
 
 
 def test_one_senders_unusable_rows_do_not_take_its_neighbours_down(database: Database, record: Make) -> None:
-    entered, leave = threading.Event(), threading.Event()
-
-    def hold(_records: Any) -> None:
-        entered.set()
-        leave.wait(10)
-
-    writer = Writer(database, on_commit=hold)
+    gate = Gate()
+    writer = Writer(database, on_commit=gate)
     writer.submit([record(0)])
-    assert entered.wait(10)
+    assert gate.entered.wait(10)
     good = writer.submit([record(1)])
     bad = writer.submit([record(2, seq="not a number")])
     also_good = writer.submit([record(3)])
-    leave.set()
+    gate.leave.set()
     assert good.result(10).accepted == 1
     assert also_good.result(10).accepted == 1
     with pytest.raises(StoreError, match="nothing of this request was kept"):
@@ -210,19 +212,14 @@ def test_one_senders_unusable_rows_do_not_take_its_neighbours_down(database: Dat
 
 
 def test_a_sender_that_went_away_harms_nobody(database: Database, record: Make) -> None:
-    entered, leave = threading.Event(), threading.Event()
-
-    def hold(_records: Any) -> None:
-        entered.set()
-        leave.wait(10)
-
-    writer = Writer(database, on_commit=hold)
+    gate = Gate()
+    writer = Writer(database, on_commit=gate)
     writer.submit([record(0)])
-    assert entered.wait(10)
+    assert gate.entered.wait(10)
     gone: Future[Receipt] = writer.submit([record(1)])
     stayed = writer.submit([record(2)])
     assert gone.cancel()
-    leave.set()
+    gate.leave.set()
     assert stayed.result(10).accepted == 1
     writer.close()
 
