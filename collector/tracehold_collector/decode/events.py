@@ -109,6 +109,9 @@ def take(item: Item | Rejection, batch: Batch, spans: OpenSpans, context: Normal
     except ItemError as error:
         batch.rejected.append(Rejection(item.where, str(error)))
         return
+    except Exception as error:  # noqa: BLE001 - one odd item must not take its neighbours down
+        batch.rejected.append(Rejection(item.where, f"the event cannot be read ({type(error).__name__}); report it"))
+        return
     if item.replaced and has_replacement(item.value):
         record.attributes = {**(record.attributes or {}), "invalid_unicode": True}
     batch.records.append(record)

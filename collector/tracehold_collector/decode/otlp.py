@@ -47,10 +47,14 @@ def collect_spans(items: Iterator[SpanItem | Rejection], context: NormaliseConte
             raise TooLargeError(
                 f"the request has more than {limit} spans, which max_items allows. Send smaller batches"
             )
-        if isinstance(item, SpanItem):
-            batch.records.append(span_record(item, context))
-        else:
+        if isinstance(item, Rejection):
             batch.rejected.append(item)
+            continue
+        try:
+            batch.records.append(span_record(item, context))
+        except Exception as error:  # noqa: BLE001 - one odd span must not take its neighbours down
+            reason = f"the span cannot be read ({type(error).__name__}); report it"
+            batch.rejected.append(Rejection(f"span {item.span_id}", reason))
     return batch
 
 

@@ -20,7 +20,7 @@ from tracehold_collector.normalise.engine_types import (
 )
 from tracehold_collector.normalise.ids import digest_id, read_span_id, read_trace_id, span_digest
 from tracehold_collector.normalise.times import read_rfc3339
-from tracehold_collector.normalise.usage import count, money, read_usage
+from tracehold_collector.normalise.usage import count, credible_cost, read_usage
 
 _NO_USAGE_KINDS: Final = frozenset({"llm.requested", "llm.delta"})
 _BLOCKING: Final = frozenset({"block", "blocked", "deny", "denied"})
@@ -173,7 +173,7 @@ def _spend(record: Record, data: Mapping[str, Any], short: str, context: Normali
         record.reasoning_tokens = read.reasoning_tokens
     # Text is no number here: the engine writes numbers, so text is a mistake and unknown (DEC-13).
     raw = data.get("cost", response.get("cost"))
-    cost = None if isinstance(raw, str) else money(raw)
+    cost = None if isinstance(raw, str) else credible_cost(raw)
     if cost is not None:
         record.cost_usd, record.price_source = cost, "recorded"
     if short.startswith("llm."):

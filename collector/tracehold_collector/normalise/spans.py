@@ -17,7 +17,7 @@ from tracehold_collector.normalise.outcomes import gate, read_decision, read_kin
 from tracehold_collector.normalise.span_item import SpanItem
 from tracehold_collector.normalise.times import credible
 from tracehold_collector.normalise.tracer_events import tracer_envelope
-from tracehold_collector.normalise.usage import Usage, count, money, settled, tokens
+from tracehold_collector.normalise.usage import Usage, count, credible_cost, settled, tokens
 
 _DENY_WORDS: Final = frozenset({"deny", "denied", "block", "blocked"})
 _ALLOW_WORDS: Final = frozenset({"allow", "allowed"})
@@ -188,7 +188,7 @@ def _spend(record: Record, fields: dict[str, Any]) -> None:
         record.input_tokens, record.output_tokens = usage.input_tokens, usage.output_tokens
         record.cached_tokens, record.cache_write_tokens = usage.cached_tokens, usage.cache_write_tokens
         record.reasoning_tokens = usage.reasoning_tokens
-    cost = money(fields.get("cost_usd"))
+    cost = credible_cost(fields.get("cost_usd"))
     if cost is None and "langfuse_cost" in fields:
         cost = _langfuse_cost(_object(fields["langfuse_cost"]))
     if cost is not None:
@@ -197,8 +197,8 @@ def _spend(record: Record, fields: dict[str, Any]) -> None:
 
 def _langfuse_cost(details: dict[str, Any]) -> float | None:
     if "total" in details:
-        return money(details["total"])
-    parts = [money(value) for value in details.values()]
+        return credible_cost(details["total"])
+    parts = [credible_cost(value) for value in details.values()]
     known = [part for part in parts if part is not None]
     return sum(known) if known and len(known) == len(parts) else None
 

@@ -6,14 +6,16 @@ import re
 from datetime import UTC, datetime
 from typing import Final
 
-LATEST_NS: Final = 7_258_118_400_000_000_000
-"""2200-01-01T00:00:00Z. A later time is a unit mistake or an overflow, and would ruin every average."""
+LATEST_NS: Final = 4_102_444_800_000_000_000
+"""2100-01-01T00:00:00Z. A later time is a unit mistake or an overflow, and would ruin every average.
+
+A start and a duration below it add up within 64 bits, and a start leaves room for the rank of a run's name."""
 
 _FRACTION: Final = re.compile(r"\.(\d+)")
 
 
 def credible(time_ns: int | None) -> int | None:
-    """Return `time_ns` when it lies after the epoch and before the year 2200, else `None`."""
+    """Return `time_ns` when it lies after the epoch and before the year 2100, else `None`."""
     return time_ns if time_ns is not None and 0 < time_ns < LATEST_NS else None
 
 

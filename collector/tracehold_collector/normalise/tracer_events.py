@@ -14,8 +14,8 @@ from tracehold_collector.normalise.content import clean_content
 from tracehold_collector.normalise.context import ItemError, NormaliseContext
 from tracehold_collector.normalise.ids import digest_id, read_event_id, read_span_id, read_trace_id
 from tracehold_collector.normalise.outcomes import gate, read_decision, read_kind, read_status
-from tracehold_collector.normalise.times import credible
-from tracehold_collector.normalise.usage import Usage, count, money, read_usage
+from tracehold_collector.normalise.times import LATEST_NS, credible
+from tracehold_collector.normalise.usage import Usage, count, credible_cost, money, read_usage
 
 _DECIDED_BY_STATUS: Final = frozenset({"llm_call", "tool_call", "approval_decision", "guardrail_trip"})
 """Types whose status may itself be a decision (HAR-44, HAR-47, DEC-01)."""
@@ -34,6 +34,7 @@ _FIXED: Final[dict[str, tuple[Status | None, str | None]]] = {
 
 _FLAGS: Final = ("has_tool_calls", "streamed")
 _WORDS: Final = ("finish_reason", "origin")
+_MAX_MS: Final = LATEST_NS / NS_PER_MS
 _RUN_TYPES: Final = frozenset({"run_start", "run_end"})
 _OF_DECISION: Final[dict[str, Status]] = {"suspended": "suspended", "allowed": "ok"}
 _APPROVALS: Final = frozenset({"allowed", "approved", "granted"})
@@ -192,7 +193,7 @@ def _time(record: Record, event: Mapping[str, Any], held: set[str]) -> None:
     width = duration if type(duration) is int else None
     if width is None and duration is None:
         milliseconds = money(latency)
-        width = int(milliseconds * NS_PER_MS) if milliseconds is not None else None
+        width = int(milliseconds * NS_PER_MS) if milliseconds is not None and milliseconds < _MAX_MS else None
     # Longer than the years that are credible as a time is not credible as a duration either (FR-23).
     if width is not None and (width == 0 or credible(width) is not None):
         record.duration_ns = width
@@ -209,7 +210,7 @@ def _spend(record: Record, event: Mapping[str, Any], held: set[str]) -> None:
         if readable:
             held.add("usage")
     given = event.get("cost_usd", event.get("cost"))
-    cost = money(given) if not isinstance(given, str) else None
+    cost = credible_cost(given) if not isinstance(given, str) else None
     if cost is not None:
         record.cost_usd, record.price_source = cost, "recorded"
         held.add("cost_usd")

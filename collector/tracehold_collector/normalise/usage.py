@@ -13,6 +13,9 @@ _MAX_COUNT: Final = 2**53
 _MAX_TOKENS: Final = 10**12
 """No call has more. Sums stay in 64 bits over nine million calls of a sender that claims them."""
 
+_MAX_COST_USD: Final = 1e6
+"""No call costs more."""
+
 
 @dataclass(slots=True)
 class Usage:
@@ -47,8 +50,14 @@ def tokens(value: object) -> int | None:
     return number if number is not None and number <= _MAX_TOKENS else None
 
 
+def credible_cost(value: object) -> float | None:
+    """Return a credible cost of one call in USD, or `None` (DEC-13): one absurd claim must not blind every sum."""
+    number = money(value)
+    return number if number is not None and number <= _MAX_COST_USD else None
+
+
 def money(value: object) -> float | None:
-    """Return an amount in USD, or `None` for what is not a finite, non-negative number (DEC-13)."""
+    """Return a number, or `None` for what is not a finite, non-negative one (DEC-13)."""
     if isinstance(value, str) and len(value) <= 40:  # noqa: PLR2004 - longer than any number worth reading
         try:
             number = float(value)

@@ -42,7 +42,9 @@ class RunDelta:
     root_rank: int | None = None
     root_name: str | None = None
     root_status: str | None = None
+    root_status_at: int | None = None
     agent: str | None = None
+    agent_at: int | None = None
     end_at: int | None = None
     end_status: str | None = None
     user_ref: str | None = None
@@ -51,58 +53,58 @@ class RunDelta:
     trace_id: str | None = None
     source: str | None = None
 
-
-class _Folding:
-    """A delta in the making, and the ranks its words were taken at."""
-
-    __slots__ = ("agent_at", "delta", "root_at")
-
-    def __init__(self, tenant: str, run_id: str) -> None:
-        self.delta = RunDelta(tenant, run_id)
-        self.agent_at: int | None = None
-        self.root_at: int | None = None
-
     def add(self, record: Record) -> None:
-        delta = self.delta
-        delta.events += 1
+        """Take one record in."""
+        self.events += 1
         if record.status == "error":
-            delta.errors += 1
+            self.errors += 1
         elif record.status == "blocked" and record.decision is not None:
-            delta.denials += 1
+            self.denials += 1
         # An opening half (`started`) is not counted again when its end comes.
         if record.status != "started":
             if record.kind == "llm":
-                _add_call(delta, record)
+                self._add_call(record)
             elif record.kind == "tool" and record.status != "blocked":
-                delta.tool_calls += 1
+                self.tool_calls += 1
         start = record.started_at
         if start is not None:
             self._add_times(record, start)
         at = start or 0
         if record.agent is not None and (self.agent_at is None or at < self.agent_at):
-            delta.agent, self.agent_at = record.agent, at
-        delta.user_ref = _least(delta.user_ref, record.user_ref)
-        delta.session_id = _least(delta.session_id, record.session_id)
-        delta.service = _least(delta.service, record.service)
-        delta.trace_id = _least(delta.trace_id, record.trace_id)
-        delta.source = _least(delta.source, record.source)
+            self.agent, self.agent_at = record.agent, at
+        self.user_ref = _least(self.user_ref, record.user_ref)
+        self.session_id = _least(self.session_id, record.session_id)
+        self.service = _least(self.service, record.service)
+        self.trace_id = _least(self.trace_id, record.trace_id)
+        self.source = _least(self.source, record.source)
 
     def _add_times(self, record: Record, start: int) -> None:
-        delta = self.delta
         end = start + (record.duration_ns or 0)
-        if delta.started_at is None or start < delta.started_at:
-            delta.started_at = start
-        if delta.ended_at is None or end > delta.ended_at:
-            delta.ended_at = end
+        if self.started_at is None or start < self.started_at:
+            self.started_at = start
+        if self.ended_at is None or end > self.ended_at:
+            self.ended_at = end
         is_root = record.parent_span_id is None
         if record.name is not None:
             rank = start if is_root else start + _NO_ROOT
-            if delta.root_rank is None or rank < delta.root_rank:
-                delta.root_rank, delta.root_name = rank, record.name
-        if is_root and (self.root_at is None or start < self.root_at):
-            delta.root_status, self.root_at = record.status, start
-        if record.kind == "run" and record.status != "started" and (delta.end_at is None or end > delta.end_at):
-            delta.end_at, delta.end_status = end, record.status
+            if self.root_rank is None or rank < self.root_rank:
+                self.root_rank, self.root_name = rank, record.name
+        if is_root and (self.root_status_at is None or start < self.root_status_at):
+            self.root_status, self.root_status_at = record.status, start
+        if record.kind == "run" and record.status != "started" and (self.end_at is None or end > self.end_at):
+            self.end_at, self.end_status = end, record.status
+
+    def _add_call(self, record: Record) -> None:
+        """Only model calls carry spend; unknown stays unknown."""
+        self.llm_calls += 1
+        if record.input_tokens is not None:
+            self.input_tokens = (self.input_tokens or 0) + record.input_tokens
+        if record.output_tokens is not None:
+            self.output_tokens = (self.output_tokens or 0) + record.output_tokens
+        if record.cost_usd is None:
+            self.unpriced_calls += 1
+        else:
+            self.cost_usd = (self.cost_usd or 0.0) + record.cost_usd
 
 
 def run_delta_table(records: Iterable[Record], received_at: int) -> pa.Table:
@@ -112,14 +114,14 @@ def run_delta_table(records: Iterable[Record], received_at: int) -> pa.Table:
         records: new in the store.
         received_at: UTC nanoseconds of the commit.
     """
-    foldings: dict[tuple[str, str], _Folding] = {}
+    by_run: dict[tuple[str, str], RunDelta] = {}
     for record in records:
         key = (record.tenant, record.run_id)
-        folding = foldings.get(key)
-        if folding is None:
-            folding = foldings[key] = _Folding(*key)
-        folding.add(record)
-    deltas = [folding.delta for folding in foldings.values()]
+        delta = by_run.get(key)
+        if delta is None:
+            delta = by_run[key] = RunDelta(*key)
+        delta.add(record)
+    deltas = list(by_run.values())
     columns: dict[str, Any] = {
         name: pa.array([getattr(delta, name) for delta in deltas], kind) for name, kind in _COLUMNS.items()
     }
@@ -129,19 +131,6 @@ def run_delta_table(records: Iterable[Record], received_at: int) -> pa.Table:
 
 _ARROW: Final = {"str": pa.string(), "int": pa.int64(), "float": pa.float64()}
 _COLUMNS: Final = {item.name: _ARROW[str(item.type).partition(" ")[0]] for item in fields(RunDelta)}
-
-
-def _add_call(delta: RunDelta, record: Record) -> None:
-    """Only model calls carry spend; unknown stays unknown."""
-    delta.llm_calls += 1
-    if record.input_tokens is not None:
-        delta.input_tokens = (delta.input_tokens or 0) + record.input_tokens
-    if record.output_tokens is not None:
-        delta.output_tokens = (delta.output_tokens or 0) + record.output_tokens
-    if record.cost_usd is None:
-        delta.unpriced_calls += 1
-    else:
-        delta.cost_usd = (delta.cost_usd or 0.0) + record.cost_usd
 
 
 def _least(known: str | None, new: str | None) -> str | None:

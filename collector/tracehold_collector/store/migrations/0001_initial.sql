@@ -69,7 +69,9 @@ CREATE TABLE run_deltas (
     root_rank          BIGINT,             -- start of the event root_name comes from; 2^62 more when that is no root
     root_name          VARCHAR,
     root_status        VARCHAR,
+    root_status_at     BIGINT,             -- start of the root that root_status comes from
     agent              VARCHAR,
+    agent_at           BIGINT,             -- start of the event that agent comes from
     end_at             BIGINT,             -- start of the event that ended the run
     end_status         VARCHAR,            -- what that event said
     user_ref           VARCHAR,
@@ -96,8 +98,8 @@ SELECT
     sum(cost_usd)                                               AS cost_usd,
     sum(unpriced_calls)::BIGINT                                 AS unpriced_calls,
     arg_min(root_name, root_rank)                               AS name,
-    coalesce(arg_max(end_status, end_at), arg_min(root_status, coalesce(root_rank, started_at, 0)), 'unset') AS status,
-    arg_min(agent, coalesce(started_at, 0))                     AS agent,
+    coalesce(arg_max(end_status, end_at), arg_min(root_status, root_status_at), 'unset') AS status,
+    arg_min(agent, agent_at)                                    AS agent,
     min(user_ref)                                               AS user_ref,
     min(session_id)                                             AS session_id,
     min(service)                                                AS service,
