@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 import anyio
 import anyio.to_thread
 from tracehold.core.clock import now_ns
 from tracehold.privacy import Cleaner
 
+from tracehold_collector.core.errors import QueueFullError, StoreError
 from tracehold_collector.core.limits import Limits
 from tracehold_collector.core.pseudonyms import Pseudonyms
 from tracehold_collector.core.record import Batch, Rejection
 from tracehold_collector.normalise.context import NormaliseContext
-from tracehold_collector.store.writer import Receipt, Writer
+from tracehold_collector.store.committer import Receipt
+from tracehold_collector.store.writer import Writer
 
-_DECODERS = 2
-"""Decoding is Python and holds the interpreter: more threads would only take turns."""
+_SMALL_BYTES: Final = 1024 * 1024
+"""A body up to this size is decoded apart from the large ones, so that it never waits behind them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,23 +40,43 @@ class IntakeStats:
     rejected: int = 0
 
 
+class Reservation:
+    """Bytes that one request holds of what all requests together may hold in memory."""
+
+    def __init__(self, intake: Intake) -> None:
+        self._intake = intake
+        self.held = 0
+
+    def grow(self, size: int) -> None:
+        """Hold `size` bytes more.
+
+        Raises:
+            QueueFullError: the bodies under way fill the memory set aside for them.
+        """
+        self._intake.hold(size)
+        self.held += size
+
+
 class Intake:
-    """Takes bodies in for one tenant set; shared by every way a body can arrive.
+    """Takes bodies in; shared by every way a body can arrive. Used on the event loop.
 
     Args:
         writer: commits records.
         pseudonym_key: the store's secret, from which user and session pseudonyms are made.
-        limits: what one sender may send.
+        limits: what one sender, and all together, may send.
     """
 
     def __init__(self, writer: Writer, pseudonym_key: bytes, limits: Limits) -> None:
         self.limits = limits
         self.stats = IntakeStats()
+        self.stopping = False
         self._writer = writer
         self._pseudonym_key = pseudonym_key
         self._pseudonyms: dict[str, Pseudonyms] = {}
         self._cleaner = Cleaner(mask="[REDACTED]", mask_name=lambda name: f"[REDACTED:{name}]")
-        self._decoders = anyio.CapacityLimiter(_DECODERS)
+        self._held_bytes = 0
+        # Decoding is Python and holds the interpreter: more threads would only take turns.
+        self._decoders = {True: anyio.CapacityLimiter(1), False: anyio.CapacityLimiter(1)}
 
     def context(self, tenant: str) -> NormaliseContext:
         """Return what decoding needs to know about this moment and this sender."""
@@ -67,20 +91,62 @@ class Intake:
             now_ns=now_ns(),
         )
 
-    async def take(self, decode: Callable[[], Batch]) -> Outcome:
+    @contextmanager
+    def reservation(self) -> Iterator[Reservation]:
+        """Set memory aside for one request, before its body is read.
+
+        Raises:
+            QueueFullError: too much waits to be written.
+            StoreError: the collector is stopping.
+        """
+        if self.stopping:
+            raise _stopping()
+        self._writer.check_room()
+        reservation = Reservation(self)
+        try:
+            yield reservation
+        finally:
+            self._held_bytes -= reservation.held
+
+    def hold(self, size: int) -> None:
+        """Count `size` bytes as held; called by `Reservation`.
+
+        Raises:
+            QueueFullError: they are more than there is room for.
+        """
+        if self._held_bytes and self._held_bytes + size > self.limits.max_held_bytes:
+            raise QueueFullError(retry_after_s=1)
+        self._held_bytes += size
+
+    async def take(self, decode: Callable[[], Batch], size: int) -> Outcome:
         """Decode on a worker thread, commit, and say what became of it.
 
         Cancelling leaves either nothing or everything of the request in the store; a resend adds nothing.
 
+        Args:
+            decode: turns the body into records.
+            size: of the body, in bytes.
+
         Raises:
-            QueueFullError: nothing was taken in; before anything was decoded.
+            QueueFullError: nothing was taken in.
             BadBodyError: the body is not what it claims to be.
-            StoreError: the commit failed; nothing was kept.
+            StoreError: the commit failed, or the collector stopped first; send it again.
         """
-        self._writer.check_room()
-        batch = await anyio.to_thread.run_sync(decode, limiter=self._decoders)
-        self.stats.rejected += len(batch.rejected)
-        if not batch.records:
-            return Outcome(Receipt(0, 0), batch.rejected)
-        receipt = await asyncio.wrap_future(self._writer.submit(batch.records))
-        return Outcome(receipt, batch.rejected)
+        try:
+            batch = await anyio.to_thread.run_sync(decode, limiter=self._decoders[size <= _SMALL_BYTES])
+            receipt = Receipt(0, 0)
+            if batch.records:
+                receipt = await asyncio.wrap_future(self._writer.submit(batch.records))
+        except asyncio.CancelledError:
+            if not self.stopping:
+                raise
+            # The time for requests under way is over: a sender that is told to come back loses nothing.
+            raise _stopping() from None
+        unstorable = [Rejection("the request", "an event could not be stored") for _ in range(receipt.refused)]
+        rejected = [*batch.rejected, *unstorable]
+        self.stats.rejected += len(rejected)
+        return Outcome(receipt, rejected)
+
+
+def _stopping() -> StoreError:
+    return StoreError("the collector is stopping; send the same request again")

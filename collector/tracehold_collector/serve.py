@@ -7,6 +7,7 @@ import contextlib
 import errno
 import importlib.util
 import logging
+import os
 import signal
 import socket
 import sys
@@ -23,7 +24,7 @@ import uvicorn
 from tracehold_collector.api.app import build_app
 from tracehold_collector.core.errors import CollectorError
 from tracehold_collector.core.limits import DEFAULT_LIMITS
-from tracehold_collector.core.secretfile import load_or_create_key
+from tracehold_collector.core.secretfile import load_or_create_key, prepare_folder
 from tracehold_collector.core.settings import CollectorSettings
 from tracehold_collector.forward import Forwarder
 from tracehold_collector.pipeline import Intake
@@ -39,7 +40,7 @@ _SWITCH_INTERVAL_S = 0.0005
 """How long a decoding thread may hold the interpreter while the event loop or the writer wants it. Python's 5 ms would
 be paid at every hand-over of a request between the three."""
 
-_GRACE_S = 10
+_GRACE_S = 6
 """How long requests that are under way at shutdown may take to be answered."""
 
 
@@ -130,6 +131,7 @@ class CollectorServer:
 
     def stop(self) -> None:
         """Ask the server to end; `run` then returns."""
+        self._intake.stopping = True
         self._server.should_exit = True
 
     def close(self) -> None:
@@ -160,7 +162,11 @@ class CollectorServer:
 
     def _open_parts(self) -> None:
         settings = self.settings
-        key = load_or_create_key(settings.data_dir / PSEUDONYM_KEY_FILE)
+        # The store, its write-ahead file and its temporary files are their owner's alone: they hold what agents said.
+        os.umask(0o077)
+        store = settings.data_dir / FILE_NAME
+        prepare_folder(settings.data_dir)
+        key = load_or_create_key(settings.data_dir / PSEUDONYM_KEY_FILE, may_create=not store.exists())
         self.database = Database(settings.data_dir / FILE_NAME, DatabaseOptions(memory_limit=settings.memory_limit))
         self.forwarder: Forwarder | None = None
         if settings.forward:
@@ -174,11 +180,12 @@ class CollectorServer:
             on_commit=self.forwarder.submit if self.forwarder else None,
         )
         limits = replace(DEFAULT_LIMITS, max_body_bytes=settings.max_body_bytes)
+        self._intake = Intake(self.writer, key, limits)
         self._app = build_app(
             database=self.database,
             writer=self.writer,
             reader=Reader(self.database, timeout_s=settings.query_timeout_s),
-            intake=Intake(self.writer, key, limits),
+            intake=self._intake,
             tenant=settings.tenant,
             api_key=settings.api_key.get_secret_value() if settings.api_key else None,
             forwarder=self.forwarder,

@@ -8,6 +8,7 @@ preflight, which is never granted.
 from __future__ import annotations
 
 import hmac
+import re
 from typing import Final
 
 from starlette.datastructures import Headers
@@ -20,6 +21,9 @@ OPEN_PATHS: Final = frozenset({"/healthz", "/readyz"})
 """What a load balancer may ask without a key; they say up or down and nothing else."""
 
 
+_HOST: Final = re.compile(r"(?:\[(?P<six>[0-9a-f:.]+)\]|(?P<name>[^:\[\]]+))(?::\d{1,5})?")
+
+
 class AccessMiddleware:
     """Refuses what may not be answered, before anything is read.
 
@@ -30,7 +34,7 @@ class AccessMiddleware:
 
     def __init__(self, app: ASGIApp, api_key: str | None) -> None:
         self._app = app
-        self._expected = None if api_key is None else f"Bearer {api_key}".encode()
+        self._expected = None if api_key is None else api_key.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer 401 or 403."""
@@ -43,8 +47,10 @@ class AccessMiddleware:
 
     def _refusal(self, headers: Headers) -> JSONResponse | None:
         if self._expected is not None:
-            shown = headers.get("authorization", "").encode("utf-8", "replace")
-            if hmac.compare_digest(shown, self._expected):
+            # RFC 9110 section 11.1: the scheme's case does not matter.
+            scheme, _, shown = headers.get("authorization", "").partition(" ")
+            matches = hmac.compare_digest(shown.strip().encode("utf-8", "replace"), self._expected)
+            if matches and scheme.lower() == "bearer":
                 return None
             return JSONResponse(
                 {
@@ -54,7 +60,8 @@ class AccessMiddleware:
                 status_code=401,
                 headers={"WWW-Authenticate": "Bearer"},
             )
-        if not is_loopback(_host_name(headers.get("host", ""))):
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or not is_loopback(_host_name(hosts[0])):
             return JSONResponse(
                 {
                     "error": "this collector has no API key and answers only as localhost",
@@ -66,7 +73,6 @@ class AccessMiddleware:
 
 
 def _host_name(host: str) -> str:
-    """The name of a Host header, its port and brackets taken off."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.rpartition(":")[0] if host.count(":") == 1 else host
+    """The name of a Host header in lower case, its port and brackets taken off; empty when it is malformed."""
+    match = _HOST.fullmatch(host.strip().lower())
+    return (match["six"] or match["name"]) if match else ""

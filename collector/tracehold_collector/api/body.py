@@ -1,28 +1,26 @@
-"""Reads a request body within limits of size and time, and undoes its content coding."""
+"""Reads a request body within limits of size, time and memory."""
 
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 
-import anyio.to_thread
 from starlette.requests import ClientDisconnect, Request
 
 from tracehold_collector.core.errors import BadBodyError, TooLargeError
 from tracehold_collector.core.limits import Limits
-from tracehold_collector.decode import decompress
+from tracehold_collector.pipeline import Reservation
 
 READ_TIMEOUT_S = 60.0
 """A sender that stalls longer than this is let go, so that it cannot hold a place for ever."""
 
 
-async def read_body(request: Request, limits: Limits) -> bytes:
-    """Return the body as sent, its content coding undone.
+async def read_body(request: Request, limits: Limits, reservation: Reservation) -> bytes:
+    """Return the body as sent, its content coding not undone.
 
     Raises:
-        TooLargeError: over a limit, before or after decompression.
-        BadBodyError: the sender stalled or went away, or the coding is broken.
-        UnsupportedCodingError: a content coding nobody here reads.
+        TooLargeError: over a limit.
+        QueueFullError: the bodies under way fill the memory set aside for them.
+        BadBodyError: the sender stalled or went away.
     """
     declared = request.headers.get("content-length", "")
     if declared.isdigit() and int(declared) > limits.max_body_bytes:
@@ -35,16 +33,13 @@ async def read_body(request: Request, limits: Limits) -> bytes:
                 size += len(piece)
                 if size > limits.max_body_bytes:
                     raise _too_large(limits)
+                reservation.grow(len(piece))
                 pieces.append(piece)
     except TimeoutError as error:
         raise BadBodyError(f"the body did not arrive within {READ_TIMEOUT_S:g} s; nothing was taken in") from error
     except ClientDisconnect as error:
         raise BadBodyError("the sender went away in the middle of the body; nothing was taken in") from error
-    body = b"".join(pieces)
-    coding = request.headers.get("content-encoding")
-    if coding is None or coding.strip().lower() in {"", "identity"}:
-        return decompress(body, coding, limits)
-    return await anyio.to_thread.run_sync(partial(decompress, body, coding, limits))
+    return b"".join(pieces)
 
 
 def media_type(request: Request) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Final, Literal
 
@@ -11,11 +12,15 @@ from starlette.responses import JSONResponse, Response
 
 from tracehold_collector.api.body import media_type, read_body
 from tracehold_collector.core.errors import UnsupportedCodingError
-from tracehold_collector.decode import decode_events, decode_otlp_traces
+from tracehold_collector.core.record import Batch
+from tracehold_collector.decode import decode_events, decode_otlp_traces, decompress
 from tracehold_collector.pipeline import Intake, Outcome
 
 MAX_REASONS: Final = 100
 """Rejections named one by one in an answer; all are counted."""
+
+_ASSUMED_RATIO: Final = 40
+"""How many times larger a packed body is taken to be; traces pack 6 to 12 times, a bomb up to a thousand."""
 
 ACCEPTED_HEADER: Final = "Tracehold-Accepted"
 DUPLICATES_HEADER: Final = "Tracehold-Duplicates"
@@ -40,9 +45,7 @@ async def post_events(request: Request) -> Response:
     encoding = _EVENT_TYPES.get(media_type(request))
     if encoding is None:
         raise UnsupportedCodingError(_wrong_type(request, _EVENT_TYPES))
-    intake, tenant = _intake(request)
-    body = await read_body(request, intake.limits)
-    outcome = await intake.take(partial(decode_events, body, encoding=encoding, context=intake.context(tenant)))
+    outcome = await _take(request, partial(decode_events, encoding=encoding))
     return JSONResponse(
         {
             "accepted": outcome.receipt.accepted,
@@ -58,9 +61,7 @@ async def post_traces(request: Request) -> Response:
     encoding = _OTLP_TYPES.get(media_type(request))
     if encoding is None:
         raise UnsupportedCodingError(_wrong_type(request, _OTLP_TYPES))
-    intake, tenant = _intake(request)
-    body = await read_body(request, intake.limits)
-    outcome = await intake.take(partial(decode_otlp_traces, body, encoding=encoding, context=intake.context(tenant)))
+    outcome = await _take(request, partial(decode_otlp_traces, encoding=encoding))
     # OTLP's own answer has no place for these; `tracehold ingest` shows them.
     counts = {
         ACCEPTED_HEADER: str(outcome.receipt.accepted),
@@ -72,8 +73,19 @@ async def post_traces(request: Request) -> Response:
     return Response(body, headers=counts, media_type="application/x-protobuf")
 
 
-def _intake(request: Request) -> tuple[Intake, str]:
-    return request.app.state.intake, request.app.state.tenant
+async def _take(request: Request, decode: Callable[..., Batch]) -> Outcome:
+    intake: Intake = request.app.state.intake
+    limits = intake.limits
+    context = intake.context(request.app.state.tenant)
+    coding = request.headers.get("content-encoding")
+    with intake.reservation() as reservation:
+        body = await read_body(request, limits, reservation)
+        packed = coding is not None and coding.strip().lower() not in {"", "identity"}
+        if packed:
+            # How large it will be is not known before it is undone: assume what limits allow, within reason.
+            reservation.grow(min(len(body) * _ASSUMED_RATIO, limits.max_decompressed_bytes))
+        size = len(body) * (_ASSUMED_RATIO if packed else 1)
+        return await intake.take(lambda: decode(decompress(body, coding, limits), context=context), size)
 
 
 def _partial_success(outcome: Outcome) -> ExportTraceServiceResponse:

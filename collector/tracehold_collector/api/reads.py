@@ -52,7 +52,9 @@ async def get_event(request: Request) -> Response:
     if found is None:
         return JSONResponse({"error": f"there is no event {event_id[:64]!r} that you may see"}, 404)
     envelope, content = found
-    return _json({"event": {key: _plain(value) for key, value in envelope.items()}, "content": content})
+    return await asyncio.to_thread(
+        _json, {"event": {key: _plain(value) for key, value in envelope.items()}, "content": content}
+    )
 
 
 async def get_contents(request: Request) -> Response:
@@ -61,7 +63,7 @@ async def get_contents(request: Request) -> Response:
     if not 0 < len(event_ids) <= MAX_CONTENTS:
         raise QueryError(f"give 1 to {MAX_CONTENTS} parameters event_id=...; got {len(event_ids)}")
     found = await _read(request, lambda reader, access: reader.contents(event_ids, access))
-    return _json({"contents": found})
+    return await asyncio.to_thread(_json, {"contents": found})
 
 
 async def _read(request: Request, work: Callable[[Reader, Access], _T]) -> _T:

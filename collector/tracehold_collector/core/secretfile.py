@@ -11,8 +11,24 @@ from tracehold_collector.core.errors import StoreError
 KEY_BYTES = 32
 
 
-def load_or_create_key(path: Path) -> bytes:
+def prepare_folder(path: Path) -> None:
+    """Make the folder of the store, for its owner alone.
+
+    Raises:
+        StoreError: it cannot be made or used.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise StoreError(f"cannot use the data folder {path}: {error.strerror}. Choose another --data-dir") from error
+
+
+def load_or_create_key(path: Path, *, may_create: bool = True) -> bytes:
     """Return the key in `path`, made on first use.
+
+    Args:
+        path: the key file.
+        may_create: whether this is the first use; a store that was filled with another key must not get a new one.
 
     Two processes that start at once end up with the same key: the file is written under another name and linked
     into place, and the first link wins.
@@ -21,8 +37,7 @@ def load_or_create_key(path: Path) -> bytes:
         StoreError: the file cannot be read or written, or does not hold 32 bytes as hex.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if not path.exists():
+        if may_create and not path.exists():
             _create(path)
         key = bytes.fromhex(path.read_text(encoding="ascii"))
     except (OSError, ValueError) as error:
@@ -36,7 +51,7 @@ def load_or_create_key(path: Path) -> bytes:
 
 
 def _create(path: Path) -> None:
-    own = path.with_name(f".{path.name}.{os.getpid()}")
+    own = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     descriptor = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
         file.write(secrets.token_hex(KEY_BYTES))

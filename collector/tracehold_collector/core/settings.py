@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,8 @@ def load_settings(**flags: Any) -> CollectorSettings:
     given = {name: value for name, value in flags.items() if value is not None}
     try:
         return CollectorSettings(**given)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{CONFIG_FILE} in this folder is no TOML: {error}") from None
     except ValidationError as error:
         faults = [
             f"{'.'.join(map(str, fault['loc'])) or 'settings'}: {fault['msg'].removeprefix('Value error, ')}"

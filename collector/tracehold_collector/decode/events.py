@@ -10,13 +10,16 @@ from tracehold.observability.event_types import EVENT_TYPES
 
 from tracehold_collector.core.errors import BadBodyError, TooLargeError
 from tracehold_collector.core.record import Batch, Record, Rejection
-from tracehold_collector.decode.json_text import check_depth, has_replacement, parse_json
+from tracehold_collector.decode.json_text import check_depth, check_size, has_replacement, parse_json
 from tracehold_collector.normalise.cloud_events import from_cloud_event
 from tracehold_collector.normalise.context import ItemError, NormaliseContext
 from tracehold_collector.normalise.engine_events import engine_record
 from tracehold_collector.normalise.engine_spans import OpenSpans
 from tracehold_collector.normalise.engine_types import PREFIXES
 from tracehold_collector.normalise.tracer_events import tracer_record
+
+_LINES_AN_ITEM: Final = 4
+"""Blank lines are allowed, but not without end: each costs memory before it is seen to be blank."""
 
 _OWN_KEYS: Final = frozenset({"event_id", "run_id", "step_index", "started_at_ns"})
 
@@ -57,6 +60,8 @@ def decode_events(body: bytes, *, encoding: Literal["ndjson", "json"], context: 
         return Batch()
     limits = context.limits
     if encoding == "ndjson":
+        if body.count(b"\n") > _LINES_AN_ITEM * limits.max_items:
+            raise TooLargeError(f"the body has too many lines; max_items allows {limits.max_items} events. Send fewer")
         lines = enumerate(body.split(b"\n"), start=1)
         items = read_lines(((line, f"line {number}", number) for number, line in lines), context)
     else:
@@ -84,9 +89,10 @@ def read_lines(lines: Iterable[tuple[bytes, str, int]], context: NormaliseContex
         if not text:
             continue
         try:
+            check_size(text, context.limits)
             parsed = parse_json(text, context.limits.max_depth)
             check_depth(parsed.value, context.limits.max_depth)
-        except BadBodyError as error:
+        except (BadBodyError, TooLargeError) as error:
             yield Rejection(where, str(error))
             continue
         yield Item(parsed.value, text, position, where, parsed.replaced)
@@ -148,6 +154,7 @@ def _is_engine(value: Mapping[str, Any]) -> bool:
 
 
 def _read_array(body: bytes, context: NormaliseContext) -> Iterator[Item]:
+    check_size(body, context.limits)
     parsed = parse_json(body, context.limits.max_depth)
     value = parsed.value
     if isinstance(value, dict):

@@ -8,7 +8,8 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 import orjson
 
-from tracehold_collector.core.errors import BadBodyError
+from tracehold_collector.core.errors import BadBodyError, TooLargeError
+from tracehold_collector.core.limits import Limits
 
 _INT64: Final = range(-(1 << 63), 1 << 63)
 _MAX_DIGITS: Final = 20
@@ -24,6 +25,25 @@ class Parsed(NamedTuple):
 
     value: Any
     replaced: bool
+
+
+def check_size(body: bytes, limits: Limits) -> None:
+    """Check that parsing a JSON body will take bounded memory and time; parsing cannot be interrupted.
+
+    Raises:
+        TooLargeError: it has more bytes or more values than the limits allow.
+    """
+    if len(body) > limits.max_json_bytes:
+        raise TooLargeError(
+            f"the JSON body has {len(body)} bytes, max_json_bytes allows {limits.max_json_bytes}. Send smaller "
+            "requests, or protobuf"
+        )
+    values = body.count(b",") + body.count(b"[") + body.count(b"{")
+    if values > limits.max_json_values:
+        raise TooLargeError(
+            f"the JSON body has about {values} values, max_json_values allows {limits.max_json_values}. Send "
+            "smaller requests"
+        )
 
 
 def parse_json(body: bytes | memoryview, max_depth: int) -> Parsed:

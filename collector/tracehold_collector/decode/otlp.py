@@ -7,7 +7,7 @@ from typing import Literal
 
 from tracehold_collector.core.errors import TooLargeError
 from tracehold_collector.core.record import Batch, Rejection
-from tracehold_collector.decode.json_text import parse_json
+from tracehold_collector.decode.json_text import check_size, parse_json
 from tracehold_collector.decode.otlp_json import read_json
 from tracehold_collector.decode.otlp_protobuf import read_protobuf
 from tracehold_collector.normalise.context import NormaliseContext
@@ -61,5 +61,6 @@ def collect_spans(items: Iterator[SpanItem | Rejection], context: NormaliseConte
 def _items(body: bytes, encoding: str, context: NormaliseContext) -> Iterator[SpanItem | Rejection]:
     if encoding == "protobuf":
         return read_protobuf(body, context)
+    check_size(body, context.limits)
     parsed = parse_json(body, context.limits.max_depth)
     return read_json(parsed.value, context, replaced=parsed.replaced)

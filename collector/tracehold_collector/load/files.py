@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -16,6 +17,9 @@ from tracehold_collector.decode.events import looks_like_event
 
 PIECE_BYTES: Final = 2 * 1024 * 1024
 """Lines are gathered into requests of about this size."""
+
+PIECE_LINES: Final = 20_000
+"""Far below what a collector takes in one request."""
 
 MAX_LINE_BYTES: Final = 32 * 1024 * 1024
 _MAX_FILE_BYTES: Final = 128 * 1024 * 1024
@@ -88,7 +92,7 @@ def read_pieces(path: Path, offset: int = 0) -> Iterator[Piece]:
             elif offset == 0:
                 file.seek(0)
                 yield _document(path, file.read(_MAX_FILE_BYTES + 1), protobuf=suffix in _PROTOBUF)
-    except (OSError, EOFError, gzip.BadGzipFile) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise BadBodyError(f"cannot read {path}: {error}") from error
 
 
@@ -109,11 +113,11 @@ def _line_pieces(path: Path, file: IO[bytes] | gzip.GzipFile, offset: int) -> It
                 lines, size = [], 0
             yield Piece("/v1/traces", "application/json", line, offset)
             continue
+        if lines and (size + len(line) > PIECE_BYTES or len(lines) >= PIECE_LINES):
+            yield _events(lines, start)
+            lines, size = [], 0
         lines.append(line)
         size += len(line)
-        if size >= PIECE_BYTES:
-            yield _events(lines, offset)
-            lines, size = [], 0
     if lines:
         yield _events(lines, offset)
 

@@ -31,7 +31,7 @@ class DatabaseOptions:
 
     memory_limit: str = "1GB"
     threads: int = max(1, (os.cpu_count() or 1) // 2)
-    checkpoint_threshold: str = "512MB"
+    checkpoint_threshold: str = "256MB"
 
 
 class Database:

@@ -19,6 +19,9 @@ from tracehold_collector.store.database import Database
 
 DEFAULT_TIMEOUT_S = 30.0
 
+MAX_PACKED_BYTES = 16 * 1024 * 1024
+"""Compressed content that one answer may be made of; unpacked it is about ten times that."""
+
 _T = TypeVar("_T")
 
 
@@ -150,12 +153,24 @@ def _contents(
         """,
         {"keys": list(keys), "tenants": tenants},
     ).fetchall()
-    bodies = cursor.execute(
+    wanted: dict[uuid.UUID, list[tuple[uuid.UUID, int]]] = {}
+    for event_id, chunk, position in places:
+        wanted.setdefault(chunk, []).append((event_id, position))
+    cursor.execute(
         "SELECT chunk_id, codec, body FROM contents WHERE chunk_id IN (SELECT unnest(?::UUID[])) AND body IS NOT NULL",
-        [list({place[1] for place in places})],
-    ).fetchall()
-    opened = {chunk_id: read_chunk(body, codec) for chunk_id, codec, body in bodies}
-    return {event_id: opened[chunk][position] for event_id, chunk, position in places if chunk in opened}
+        [list(wanted)],
+    )
+    found: dict[uuid.UUID, dict[str, Any] | None] = {}
+    packed = 0
+    # A chunk at a time: the asker wants a few events of each, not all of them in memory.
+    while row := cursor.fetchone():
+        chunk, codec, body = row
+        packed += len(body)
+        if packed > MAX_PACKED_BYTES:
+            raise QueryError(f"these {len(keys)} events say too much for one answer; ask for fewer at once")
+        contents = read_chunk(body, codec)
+        found |= {event_id: contents[position] for event_id, position in wanted[chunk]}
+    return found
 
 
 def _uuid(text: str) -> uuid.UUID:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import duckdb
 import httpx
 import pytest
 from google.protobuf.json_format import MessageToDict
@@ -19,6 +20,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 from support.otlp import chat_spans
 from tracehold_collector.serve import CollectorServer
+from tracehold_collector.store.committer import Committer
 
 Serve = Callable[..., CollectorServer]
 
@@ -165,14 +167,14 @@ def test_a_body_without_a_length_is_cut_off_at_the_limit(serve: Serve) -> None:
 def test_a_full_queue_answers_429_with_retry_after(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     server = serve(max_queued=1)
     entered, leave = threading.Event(), threading.Event()
-    real = type(server.writer)._commit
+    real = Committer.commit
 
     def slow(self: Any, batch: Any) -> Any:
         entered.set()
         leave.wait(20)
         return real(self, batch)
 
-    monkeypatch.setattr(type(server.writer), "_commit", slow)
+    monkeypatch.setattr(Committer, "commit", slow)
     body = chat_spans(0, 5).SerializeToString()
     first = threading.Thread(target=post, args=(server, "/v1/traces", body, PROTOBUF))
     first.start()
@@ -187,7 +189,7 @@ def test_a_full_queue_answers_429_with_retry_after(serve: Serve, monkeypatch: py
 
 def test_a_failed_commit_answers_503_with_retry_after(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     server = serve()
-    monkeypatch.setattr(type(server.writer), "_commit", lambda *_: (_ for _ in ()).throw(RuntimeError("disk")))
+    monkeypatch.setattr(Committer, "commit", lambda *_: (_ for _ in ()).throw(duckdb.IOException("disk full")))
     answer = post(server, "/v1/events", json.dumps(EVENT).encode(), NDJSON)
     assert answer.status_code == 503
     assert int(answer.headers["retry-after"]) >= 1

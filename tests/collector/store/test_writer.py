@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from support.records import make_record
 from tracehold_collector.core.errors import QueueFullError, StoreError
 from tracehold_collector.core.record import Record
+from tracehold_collector.store.committer import Committer, Receipt
 from tracehold_collector.store.database import FILE_NAME, Database
 from tracehold_collector.store.reader import Access, Reader
-from tracehold_collector.store.writer import Receipt, Writer, WriterOptions
+from tracehold_collector.store.writer import Writer, WriterOptions
 
 Make = Callable[..., Record]
 
@@ -199,16 +200,14 @@ def test_one_senders_unusable_rows_do_not_take_its_neighbours_down(database: Dat
     writer.submit([record(0)])
     assert gate.entered.wait(10)
     good = writer.submit([record(1)])
-    bad = writer.submit([record(2, seq="not a number")])
+    bad = writer.submit([record(2, seq="not a number"), record(4)])
     also_good = writer.submit([record(3)])
     gate.leave.set()
     assert good.result(10).accepted == 1
     assert also_good.result(10).accepted == 1
-    with pytest.raises(StoreError, match="nothing of this request was kept"):
-        bad.result(10)
+    assert bad.result(10) == Receipt(accepted=1, duplicates=0, refused=1)
     writer.close()
-    assert count(database) == 3
-    assert writer.stats.failed_commits == 1
+    assert count(database) == 4
 
 
 def test_a_sender_that_went_away_harms_nobody(database: Database, record: Make) -> None:
@@ -229,15 +228,15 @@ def test_after_a_fatal_error_the_store_is_opened_again(
 ) -> None:
     writer = Writer(database)
     writer.submit([record(1)]).result(10)
-    real = Writer._commit
-    monkeypatch.setattr(
-        Writer,
-        "_commit",
-        lambda *_: (_ for _ in ()).throw(duckdb.FatalException("database has been invalidated")),
-    )
+    real = Committer.commit
+
+    def broken(*_: Any) -> Any:
+        raise duckdb.FatalException("database has been invalidated")
+
+    monkeypatch.setattr(Committer, "commit", broken)
     with pytest.raises(StoreError, match="Send it again"):
         writer.submit([record(2)]).result(10)
-    monkeypatch.setattr(Writer, "_commit", real)
+    monkeypatch.setattr(Committer, "commit", real)
     assert writer.submit([record(2)]).result(10).accepted == 1
     assert writer.submit([record(1)]).result(10).duplicates == 1
     writer.close()
@@ -294,3 +293,51 @@ def test_the_run_row_does_not_depend_on_how_events_were_cut_into_requests(items:
     whole = stored([records] if records else [], fold=False)
     assert stored(pieces, fold=False) == whole
     assert stored(pieces, fold=True) == whole
+
+
+def test_a_store_that_could_not_be_opened_again_at_first_is_opened_later(
+    database: Database, record: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = Writer(database)
+    writer.submit([record(1)]).result(10)
+    real = Database._open
+
+    def fail(_self: Database) -> Any:
+        raise StoreError("the disk is away")
+
+    monkeypatch.setattr(Database, "_open", fail)
+    with pytest.raises(StoreError, match="the disk is away"):
+        database.reopen()
+    with pytest.raises(StoreError, match="Send it again"):
+        writer.submit([record(2)]).result(10)
+    monkeypatch.setattr(Database, "_open", real)
+    with pytest.raises(StoreError, match="Send it again"):
+        writer.submit([record(2)]).result(10)
+    assert writer.submit([record(2)]).result(10).accepted == 1
+    writer.close()
+
+
+def test_rows_beyond_repair_are_a_fault_of_the_store(database: Database, record: Make) -> None:
+    writer = Writer(database)
+    with pytest.raises(StoreError, match="Send it again"):
+        writer.submit([record(n, seq="not a number") for n in range(100)]).result(30)
+    assert writer.submit([record(1)]).result(10).accepted == 1
+    writer.close()
+
+
+def test_what_a_listener_does_never_undoes_a_commit(database: Database, record: Make) -> None:
+    def fail(_records: Any) -> None:
+        raise RuntimeError("listener")
+
+    writer = Writer(database, on_commit=fail)
+    assert writer.submit([record(1)]).result(10).accepted == 1
+    writer.close()
+    assert count(database) == 1
+
+
+def test_without_any_silence_run_deltas_are_folded_all_the_same(database: Database, record: Make) -> None:
+    writer = Writer(database, WriterOptions(busy_rest_s=0.0, fold_after=1))
+    for n in range(5):
+        writer.submit([record(n)]).result(10)
+    writer.close()
+    assert count(database, "run_deltas") == 1
