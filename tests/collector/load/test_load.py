@@ -164,3 +164,20 @@ def test_no_collector_is_said_with_the_way_to_start_one(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(events(1))
     with Client("http://127.0.0.1:9") as client, pytest.raises(AskError, match="tracehold up"):
         load_files(client, find_files([tmp_path]))
+
+
+def test_pieces_stay_below_what_a_collector_takes(tmp_path: Path) -> None:
+    long_line = json.dumps({"type": "x", "run_id": "r", "pad": "p" * files.PIECE_BYTES}).encode() + b"\n"
+    (tmp_path / "a.jsonl").write_bytes(
+        events(50) + long_line + b'{"type":"x","run_id":"r"}\n' * (files.PIECE_LINES + 5)
+    )
+    pieces = list(read_pieces(tmp_path / "a.jsonl"))
+    assert [piece.body.count(b"\n") for piece in pieces] == [50, 1, files.PIECE_LINES, 5]
+
+
+def test_a_damaged_archive_is_a_fault_of_the_file(tmp_path: Path) -> None:
+    packed = bytearray(gzip.compress(events(500)))
+    packed[40:60] = b"\xff" * 20
+    (tmp_path / "a.jsonl.gz").write_bytes(bytes(packed))
+    with pytest.raises(BadBodyError, match=r"a\.jsonl\.gz"):
+        list(read_pieces(tmp_path / "a.jsonl.gz"))
