@@ -105,7 +105,7 @@ def denials(
     for row in rows:
         row["reason"] = reason_of(contents.get(row["event_id"]))
     columns = [
-        "started_at",
+        "at",
         "run_id",
         "kind",
         "name",

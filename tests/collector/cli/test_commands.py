@@ -76,6 +76,7 @@ def test_denials_show_rule_and_reason(tracehold: Any) -> None:
     ]
     table = tracehold("denials").stdout
     assert "steps 3 > 2" in table
+    assert "2026-10-15 17:27:06" in table
 
 
 def test_runs_and_spend_are_tables_for_people_and_json_for_pipes(tracehold: Any) -> None:
