@@ -15,6 +15,8 @@ _MEAN_PIECE: Final = 3.1
 _VOWEL: Final = re.compile("[aeiouyAEIOUY]")
 _VOWELS_MIN: Final = 0.26
 """Words have two vowels in five letters (with y), letters drawn at random three in thirteen."""
+_MANY_LETTERS: Final = 16
+"""So many tell words from letters drawn at random also when digits stand between them."""
 _WORD_MAX: Final = 24
 _SHORT_SEGMENT: Final = 7
 _HEX_SEGMENT_MAX: Final = 20
@@ -49,7 +51,8 @@ def _is_wordlike(segment: str) -> bool:
     if length <= _HEX_SEGMENT_MAX and (segment.isdigit() or _HEX.fullmatch(segment)):
         return True
     pieces = _PIECE.findall(segment[:512])
-    if segment.isalpha() and len(_VOWEL.findall(segment)) < length * _VOWELS_MIN:
+    letters = sum(map(str.isalpha, segment))
+    if (segment.isalpha() or letters >= _MANY_LETTERS) and len(_VOWEL.findall(segment)) < letters * _VOWELS_MIN:
         return False
     return length >= _MEAN_PIECE * len(pieces) and max(map(len, pieces)) <= _WORD_MAX
 

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import random
+import string
+
 import pytest
-from privacy_samples import IDENTIFIERS, alnum, hexits
+from privacy_samples import IDENTIFIERS, hexits
 from tracehold.privacy.checks import is_card_number, is_card_value, is_iban, is_ssn, passes_luhn
 from tracehold.privacy.randomness import looks_generated
 
@@ -62,7 +65,10 @@ def test_an_impossible_social_security_number_is_none(digits):  # RED-06
 
 @pytest.mark.parametrize("length", [32, 36, 43, 64, 100])
 def test_letters_and_digits_drawn_at_random_look_generated(length):  # TRC-05
-    assert all(looks_generated(alnum(length)) for _ in range(50))
+    draw = random.Random(length)
+    texts = ["".join(draw.choices(string.ascii_letters + string.digits, k=length)) for _ in range(2000)]
+    # By shape alone not every one can be told: about one in a thousand of the shortest reads like words.
+    assert sum(not looks_generated(text) for text in texts) <= 6
 
 
 @pytest.mark.parametrize("name", ["kebab name", "snake name", "camel name", "model", "path", "uuid", "traceparent"])
