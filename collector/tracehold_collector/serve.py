@@ -113,7 +113,6 @@ class CollectorServer:
         )
         previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
-            sys.setswitchinterval(_SWITCH_INTERVAL_S)
             _run(self._serve(on_ready))
         finally:
             self.close()
@@ -167,7 +166,7 @@ class CollectorServer:
         store = settings.data_dir / FILE_NAME
         prepare_folder(settings.data_dir)
         key = load_or_create_key(settings.data_dir / PSEUDONYM_KEY_FILE, may_create=not store.exists())
-        self.database = Database(settings.data_dir / FILE_NAME, DatabaseOptions(memory_limit=settings.memory_limit))
+        self.database = Database(store, DatabaseOptions(memory_limit=settings.memory_limit))
         self.forwarder: Forwarder | None = None
         if settings.forward:
             secret = settings.forward_headers
@@ -210,7 +209,8 @@ class _Server(uvicorn.Server):
 
 
 def _run(serving: Coroutine[Any, Any, None]) -> None:
-    """Run on uvloop where there is one (not on Windows)."""
+    """Run on uvloop where there is one (not on Windows), with threads that hand over quickly."""
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
     factory: Callable[[], asyncio.AbstractEventLoop] | None = None
     if importlib.util.find_spec("uvloop") is not None:
         factory = importlib.import_module("uvloop").new_event_loop

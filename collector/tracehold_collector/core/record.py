@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 Kind = Literal[
     "run",
@@ -28,21 +28,6 @@ Status = Literal["started", "ok", "error", "blocked", "suspended", "cancelled", 
 """`started` marks the opening half of a span that another event of the same span id ends: it is not counted again.
 `blocked` together with a decision is a denial (DEC-01): an attempt was
 stopped, and this event is the one that says so. `unset` is OTLP's own default and counts as neither good nor bad."""
-
-DENIALS: Final = frozenset(
-    {
-        "denied",
-        "rejected",
-        "unconfirmed",
-        "expired",
-        "invalid_args",
-        "unknown_tool",
-        "tripped",
-        "limited",
-        "cancelled",
-    }
-)
-"""The decisions that stopped something (DEC-01). A test holds this copy and the runtime's together."""
 
 
 @dataclass(slots=True)

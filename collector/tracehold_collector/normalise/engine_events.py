@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tracehold.core.ids import run_root_span_id, run_trace_id
+from tracehold.observability.event_types import DENIALS
 
-from tracehold_collector.core.record import DENIALS, Record
+from tracehold_collector.core.record import Record
 from tracehold_collector.normalise.content import clean_content
 from tracehold_collector.normalise.context import ItemError, NormaliseContext
 from tracehold_collector.normalise.engine_spans import OpenSpans, call_key, span_key

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final, get_args
 
-from tracehold.observability.event_types import DECISIONS
+from tracehold.observability.event_types import DECISIONS, DENIALS
 
-from tracehold_collector.core.record import DENIALS, Kind, Status
+from tracehold_collector.core.record import Kind, Status
 
 _KINDS: Final[dict[str, Kind]] = {kind: kind for kind in get_args(Kind)}
 

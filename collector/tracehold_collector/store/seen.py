@@ -44,10 +44,6 @@ class SeenIds:
             self._filters.append(_Filter(max(self._filters[-1].capacity * 4, len(words))))
         self._filters[-1].add(words)
 
-    def memory_bytes(self) -> int:
-        """Memory the filters take."""
-        return sum(part.bits.nbytes for part in self._filters)
-
 
 class _Filter:
     def __init__(self, capacity: int) -> None:

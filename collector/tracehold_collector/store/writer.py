@@ -72,7 +72,7 @@ class _Submission:
 
 
 class Writer:
-    """Owns the database's write connection and the thread that uses it.
+    """Owns the queue, and the one thread that commits what waits in it.
 
     Args:
         database: the open store.

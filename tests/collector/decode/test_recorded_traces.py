@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from support.decoding import decode_file
 from support.recorded import shipped
+from tracehold.observability.event_types import DENIALS
 from tracehold_collector.core.errors import BadBodyError
-from tracehold_collector.core.record import DENIALS, Record
+from tracehold_collector.core.record import Record
 from tracehold_collector.decode import decode_otlp_traces
 from tracehold_collector.normalise.context import NormaliseContext
 
