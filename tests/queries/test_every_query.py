@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tracehold_collector.core.record import DENIALS
+from tracehold.observability.event_types import DENIALS
 from tracehold_queries import catalogue
 
 QUERIES = sorted(catalogue().values(), key=lambda query: query.name)
