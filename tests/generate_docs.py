@@ -17,11 +17,11 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 DOCS: Final = ROOT / "docs"
-CLAUSES: Final = ROOT / "tests" / "contract" / "clauses.toml"
+CLAUSES: Final = ROOT / "tests" / "contract" / "clauses"
 
 _NOTICE: Final = "<!-- Made by `make docs`. Change the source it names, not this page. -->"
-_CLAUSE: Final = re.compile(r"\b([A-Z]{3})-(\d{2})\b")
-_CLAUSE_RANGE: Final = re.compile(r"\b([A-Z]{3})-(\d{2}) to (?:\1-)?(\d{2})\b")
+_CLAUSE: Final = re.compile(r"\b([A-Z]{3,4})-(\d{2})\b")
+_CLAUSE_RANGE: Final = re.compile(r"\b([A-Z]{3,4})-(\d{2}) to (?:\1-)?(\d{2})\b")
 
 
 def queries_page() -> str:
@@ -137,7 +137,7 @@ def clauses_page() -> str:
     named = tests_by_clause()
     exceptions = clause_list("exceptions")
     lines = [
-        *_head("The contract, clause by clause", "`tests/contract/clauses.toml` and the comments of the tests"),
+        *_head("The contract, clause by clause", "`tests/contract/clauses/*.toml` and the comments of the tests"),
         "Each promise has an id. A test that checks it names the id in a comment; a promise that no test names fails the",
         "build unless it is listed here with a reason.",
         "",
@@ -221,9 +221,11 @@ def verbs() -> list[str]:
 
 
 def clause_list(table: str) -> dict[str, str]:
-    """A table of `clauses.toml`: id to words."""
-    found: dict[str, str] = tomllib.loads(CLAUSES.read_text("utf-8"))[table]
-    return found
+    """A table of the files in `tests/contract/clauses`, put together: id to words."""
+    found: dict[str, str] = {}
+    for path in sorted(CLAUSES.glob("*.toml")):
+        found |= tomllib.loads(path.read_text("utf-8")).get(table, {})
+    return dict(sorted(found.items()))
 
 
 def tests_by_clause() -> dict[str, list[str]]:

@@ -1,10 +1,22 @@
 """Every error Tracehold raises on purpose.
 
     TraceholdError (RuntimeError)
-    ├── ConfigurationError      a setting or argument cannot be used (also a ValueError)
-    └── ExporterError           an exporter could not keep or hand over an event
+    ├── ConfigurationError          a setting or argument cannot be used (also a ValueError)
+    ├── ExporterError               an exporter could not keep or hand over an event
+    ├── LLMError                    a model call gave nothing usable
+    │   ├── LLMConfigError          the client cannot be built or lacks a credential
+    │   ├── LLMRequestError         the provider refused or could not be reached
+    │   ├── LLMResponseError        the provider answered, but not with what was asked for
+    │   └── ContextWindowExceeded   what must be kept is larger than the model's window
+    ├── RetrievalError              a search or an index cannot do what was asked
+    ├── SessionError                a session, checkpoint or its database cannot be used
+    ├── GuardrailTripwireError      a guardrail stopped the run
+    ├── RunLimitExceeded            a limit of the run's policy is reached
+    ├── RunCancelled                the run's cancel callback said stop
+    └── ToolError                   a tool cannot be used
+        └── ToolRegistrationError   a tool cannot be registered (also a ValueError)
 
-Names end in `Error`; each is named by the state that makes it true (DEC-16: one root).
+The names and the tree are documented (ERR-01, DEC-16); ours end in `Error`.
 """
 
 from __future__ import annotations
@@ -20,3 +32,81 @@ class ConfigurationError(TraceholdError, ValueError):
 
 class ExporterError(TraceholdError):
     """An exporter could not keep or hand over an event; the message names the exporter and the next step."""
+
+
+class LLMError(TraceholdError):
+    """A model call gave nothing usable."""
+
+
+class LLMConfigError(LLMError):
+    """A model client cannot be built: a missing package, credential or model name."""
+
+
+class LLMRequestError(LLMError):
+    """A provider refused a request or could not be reached (ERR-02).
+
+    Attributes:
+        provider: the vendor's name, such as "openai"; `None` when unknown.
+        model: the model asked for; `None` when unknown.
+        status_code: the HTTP status, or `None` when there was no answer.
+        retryable: whether the same request may succeed later.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        provider: str | None = None,
+        model: str | None = None,
+        status_code: int | None = None,
+        retryable: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.provider = provider
+        self.model = model
+        self.status_code = status_code
+        self.retryable = retryable
+
+
+class LLMResponseError(LLMError):
+    """A provider answered, but the reply is not what was asked for: no JSON, no valid tool call, nothing at all."""
+
+
+class ContextWindowExceeded(LLMError):  # noqa: N818 - documented name (ERR-01)
+    """What must be kept of the conversation alone is larger than its budget (HAR-82); nothing was cut."""
+
+
+class RetrievalError(TraceholdError):
+    """A search, an index or its synchronisation cannot do what was asked."""
+
+
+class SessionError(TraceholdError):
+    """A session, a checkpoint or the database behind them cannot be used; nothing was half-written."""
+
+
+class GuardrailTripwireError(TraceholdError):
+    """A guardrail stopped the run; the text is the guardrail's message (GRD-12)."""
+
+
+class RunLimitExceeded(TraceholdError):  # noqa: N818 - documented name (ERR-01)
+    """A limit of the run's policy is reached.
+
+    Attributes:
+        rule: the limit's name, such as "max_tool_calls"; `None` when unknown.
+    """
+
+    def __init__(self, message: str = "", *, rule: str | None = None) -> None:
+        super().__init__(message)
+        self.rule = rule
+
+
+class RunCancelled(TraceholdError):  # noqa: N818 - documented name (ERR-01)
+    """The run's cancel callback said stop (POL-08)."""
+
+
+class ToolError(TraceholdError):
+    """A tool cannot be used."""
+
+
+class ToolRegistrationError(ToolError, ValueError):
+    """A tool cannot be registered: its name is invalid or taken (REG-05)."""

@@ -16,6 +16,7 @@ from typing import Any
 
 from tracehold.core.clock import now_ns
 from tracehold.core.ids import new_event_id, run_root_span_id, run_trace_id
+from tracehold.core.scope import Scope
 
 _TRACEPARENT = re.compile(r"^[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(?:-|$)")
 
@@ -44,7 +45,8 @@ class RunContext:
         trace_id: 32 hex digits; the upstream's when a W3C carrier was given, else derived from `run_id`.
         root_span_id: the span every event of the run hangs under, 16 hex digits.
         parent_span_id: the upstream's span, or `None` when the run is a root.
-        scope: what `current_scope()` returns; opaque here.
+        scope: what `current_scope()` returns.
+        limits: what the run's policy counts; opaque here, `execution` owns it.
         trace_carrier: the upstream W3C carrier, never stored (EXEC-12).
         agent, user, session: stamped on the run's events when set.
     """
@@ -53,7 +55,8 @@ class RunContext:
     trace_id: str
     root_span_id: str
     parent_span_id: str | None = None
-    scope: object = None
+    scope: Scope | None = None
+    limits: object = None
     trace_carrier: Mapping[str, str] | None = None
     agent: str | None = None
     user: str | None = None
@@ -91,7 +94,8 @@ def make_run(
     run_id: str,
     *,
     step: int = 0,
-    scope: object = None,
+    scope: Scope | None = None,
+    limits: object = None,
     trace_carrier: Mapping[str, str] | None = None,
     agent: str | None = None,
     user: str | None = None,
@@ -105,6 +109,7 @@ def make_run(
         root_span_id=run_root_span_id(run_id),
         parent_span_id=upstream[1] if upstream else None,
         scope=scope,
+        limits=limits,
         trace_carrier=trace_carrier,
         agent=agent,
         user=user,
@@ -142,7 +147,7 @@ def current_step() -> int:
     return run.last_step if run else 0
 
 
-def current_scope() -> object:
+def current_scope() -> Scope | None:
     """Return the current run's scope, or `None` outside a run (EXEC-07)."""
     run = _run.get()
     return run.scope if run else None
