@@ -40,9 +40,12 @@ def start_run(
         user: whom the run is about; stamped too.
         session: the conversation it belongs to; stamped too.
     """
-    if current_run() is not None:
-        if policy is not None:
+    outer = current_run()
+    if outer is not None:
+        if policy is not None and outer.limits is not None:
             _log.warning("a run inside a run keeps the outer run's limits; the inner RunPolicy is ignored")
+        elif policy is not None:
+            outer.limits = Limits(policy)  # a `Tracer.run` around it has none: the first policy inside holds
         return None
     run = make_run(
         run_id,
