@@ -218,17 +218,6 @@ class Agent:
             )
         return Journal(self.checkpoint_store, place, state, saved)
 
-    def as_tool(self, name: str | None = None, description: str | None = None) -> Tool:
-        """Return this agent as a tool of another: it runs inside that run, under its limits (POL-10).
-
-        Args:
-            name: the tool's name; default the agent's.
-            description: for the calling model.
-        """
-        from tracehold.agent.agent_tool import AgentTool  # noqa: PLC0415 - the tool imports the agent
-
-        return AgentTool(self, name=name, description=description)
-
     async def _begin(self, journal: Journal, scope: Scope | None) -> str:
         """The first part of a run: hooks, input guardrails, history, messages."""
         state, harness = journal.state, self.harness

@@ -11,6 +11,7 @@
     ├── RetrievalError              a search or an index cannot do what was asked
     ├── SessionError                a session, checkpoint or its database cannot be used
     ├── GuardrailTripwireError      a guardrail stopped the run
+    ├── CanonicalJsonError          a value has no canonical JSON (also a ValueError)
     ├── RunLimitExceeded            a limit of the run's policy is reached
     ├── RunCancelled                the run's cancel callback said stop
     └── ToolError                   a tool cannot be used
@@ -85,7 +86,21 @@ class SessionError(TraceholdError):
 
 
 class GuardrailTripwireError(TraceholdError):
-    """A guardrail stopped the run; the text is the guardrail's message (GRD-12)."""
+    """A guardrail stopped the run (GRD-12).
+
+    Attributes:
+        message: the guardrail's own words, `""` when it gave none.
+        rule: the guardrail's name; `None` when unknown.
+    """
+
+    def __init__(self, message: str = "", *, rule: str | None = None) -> None:
+        super().__init__(message or f"guardrail {rule or 'without a name'} blocked the text")
+        self.message = message
+        self.rule = rule
+
+
+class CanonicalJsonError(TraceholdError, ValueError):
+    """A value has no canonical JSON, and so no digest: NaN, a key that is no text, a lone surrogate, a cycle."""
 
 
 class RunLimitExceeded(TraceholdError):  # noqa: N818 - documented name (ERR-01)

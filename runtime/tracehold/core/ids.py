@@ -30,9 +30,19 @@ def new_event_id(now_ns: int) -> str:
     Args:
         now_ns: UTC nanoseconds since the epoch; its millisecond part becomes the id's first 48 bits.
     """
-    bits = _random.getrandbits(74)
-    clock = (now_ns // NS_PER_MS) & 0xFFFFFFFFFFFF
-    return f"{clock:012x}7{bits >> 62:03x}{_VARIANT | bits & _LOW_62:016x}"
+    return _uuid7(now_ns, _random.getrandbits(74))
+
+
+def derived_event_id(now_ns: int, *parts: str) -> str:
+    """Return an event id that depends on nothing but its arguments: recording the same fact twice counts once.
+
+    Args:
+        now_ns: UTC nanoseconds of the fact; ids sort by it, as those of `new_event_id` do.
+        parts: what tells the fact from others of that moment.
+    """
+    text = "\0".join(parts).encode("utf-8", "surrogatepass")
+    digest = int.from_bytes(hashlib.blake2b(text, digest_size=10, person=b"tracehold-event").digest(), "big")
+    return _uuid7(now_ns, digest & ((1 << 74) - 1))
 
 
 def new_span_id() -> str:
@@ -52,3 +62,8 @@ def run_trace_id(run_id: str) -> str:
 def run_root_span_id(run_id: str) -> str:
     """Return the span id of a run's root: 16 hex digits, the same in every process."""
     return hashlib.blake2b(run_id.encode("utf-8", "surrogatepass"), digest_size=8, person=b"tracehold-root").hexdigest()
+
+
+def _uuid7(now_ns: int, bits: int) -> str:
+    clock = (now_ns // NS_PER_MS) & 0xFFFFFFFFFFFF
+    return f"{clock:012x}7{bits >> 62:03x}{_VARIANT | bits & _LOW_62:016x}"

@@ -9,9 +9,10 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from tracehold.core.copying import copy_json
 from tracehold.core.errors import RunCancelled, RunLimitExceeded
 from tracehold.execution.limits import Limits
-from tracehold.execution.recording import Place, Tracing, failed, stopped
+from tracehold.execution.recording import Place, Tracing, failed, stopped, text_of
 from tracehold.execution.running import current_limits
 from tracehold.llm.protocol import ChatMessage, LLMClient, LLMResponse
 from tracehold.observability.event_types import LLM_CALL
@@ -72,6 +73,7 @@ class ModelCall:
         self._fields = fields or {}
         self._limits: Limits | None = current_limits()
         self._place: Place | None = None
+        self._sent: Any = None
 
     def admit(self) -> None:
         """Check the run's limits and count the call, in one step with other calls (POL-03).
@@ -98,6 +100,8 @@ class ModelCall:
     def begin(self) -> None:
         """Start the clock: hooks before it do not lengthen the latency (HAR-17)."""
         if self._tracer is not None:
+            if self.keeps_content:
+                self._sent = copy_json(self._messages)  # a client may append to its list
             self._place = Place()
 
     async def chat(self, kwargs: dict[str, Any], after: Watcher | None = None) -> LLMResponse:
@@ -188,13 +192,15 @@ class ModelCall:
         if isinstance(provider, str):
             event["provider"] = provider
         if self.keeps_content:
-            event["input"] = self._messages
+            event["input"] = self._sent if self._sent is not None else self._messages
         return event
 
 
 def attach(error: BaseException, second: BaseException) -> None:
     """Add to `error` that `second` happened while it was on its way out (HAR-32)."""
-    error.add_note(f"while this was on its way out, recording it failed too: {type(second).__name__}: {second}")
+    error.add_note(
+        f"while this was on its way out, recording it failed too: {type(second).__name__}: {text_of(second)}"
+    )
 
 
 def _said(response: LLMResponse | str) -> Any:

@@ -47,7 +47,8 @@ class Place:
         """Record `event` here, with the run's correlation fields (HAR-16, HAR-89)."""
         stamped = {**event, **correlation(self.run)} if self.run is not None else dict(event)
         record = getattr(tracer, "record", None)
-        if self.run is not None and record is not None and current_run() is not self.run:
+        elsewhere = current_run() is not self.run or current_span() is not self.parent
+        if self.run is not None and record is not None and elsewhere:
             record(stamped, self.run, self.parent)
         else:
             tracer.emit(stamped)
@@ -76,4 +77,12 @@ def failed(error: BaseException) -> dict[str, Any]:
     """Return the fields of a call that ended with `error`: status "cancelled" or "error" (DEC-01)."""
     if isinstance(error, asyncio.CancelledError | GeneratorExit | KeyboardInterrupt):
         return {"status": "cancelled", "reason": type(error).__name__}
-    return {"status": "error", "error_type": type(error).__name__, "error": str(error)}
+    return {"status": "error", "error_type": type(error).__name__, "error": text_of(error)}
+
+
+def text_of(error: BaseException) -> str:
+    """Return the error's text; one that cannot be printed must not become another error."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - somebody else's __str__
+        return "its text cannot be read"

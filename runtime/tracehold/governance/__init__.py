@@ -1,1 +1,31 @@
-"""governance."""
+"""May this happen? Guardrails judge texts, permissions and policies judge tool calls, people approve, hooks watch."""
+
+from tracehold.governance.approvals import Approver as Approver
+from tracehold.governance.approvals import Principal as Principal
+from tracehold.governance.approvals import Verification as Verification
+from tracehold.governance.approvals import ambiguous_call_ids as ambiguous_call_ids
+from tracehold.governance.approvals import as_principal as as_principal
+from tracehold.governance.approvals import bind as bind
+from tracehold.governance.approvals import normalise_decisions as normalise_decisions
+from tracehold.governance.approvals import verify as verify
+from tracehold.governance.canonical import action_digest as action_digest
+from tracehold.governance.canonical import canonical_json as canonical_json
+from tracehold.governance.guardrails import CallableGuardrail as CallableGuardrail
+from tracehold.governance.guardrails import Guardrail as Guardrail
+from tracehold.governance.guardrails import GuardrailResult as GuardrailResult
+from tracehold.governance.guardrails import run_guardrails as run_guardrails
+from tracehold.governance.hitl import ApprovalRequired as ApprovalRequired
+from tracehold.governance.hitl import Interrupt as Interrupt
+from tracehold.governance.hitl import PendingAction as PendingAction
+from tracehold.governance.hooks import Hook as Hook
+from tracehold.governance.hooks import fire as fire
+from tracehold.governance.permissions import Permissions as Permissions
+from tracehold.governance.permissions import ToolPermissions as ToolPermissions
+from tracehold.governance.permissions import ToolRef as ToolRef
+from tracehold.governance.permissions import Verdict as Verdict
+from tracehold.governance.permissions import judge as judge
+from tracehold.governance.policy import PolicyPermissions as PolicyPermissions
+from tracehold.governance.policy_file import load_policy as load_policy
+from tracehold.governance.policy_file import parse_policy as parse_policy
+from tracehold.governance.policy_rules import Condition as Condition
+from tracehold.governance.policy_rules import PolicyRule as PolicyRule

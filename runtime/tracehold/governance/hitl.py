@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from tracehold.core.control import ControlSignal
 from tracehold.core.scope import Scope
 
 
@@ -42,9 +43,8 @@ class Interrupt:
     scope: Scope | None = None
 
     def __post_init__(self) -> None:
-        """Take a single action for a list of one (HITL-03)."""
-        if isinstance(self.pendings, PendingAction):
-            self.pendings = [self.pendings]
+        """Take a single action for a list of one (HITL-03); any other collection becomes a list (HITL-02)."""
+        self.pendings = [self.pendings] if isinstance(self.pendings, PendingAction) else list(self.pendings)
 
     @property
     def pending(self) -> PendingAction | None:
@@ -52,8 +52,8 @@ class Interrupt:
         return self.pendings[0] if self.pendings else None
 
 
-class ApprovalRequired(Exception):  # noqa: N818 - documented name; a control signal, not a failure (HITL-06)
-    """A tool call waits for a person. Raised by the harness, caught by whoever suspends the run."""
+class ApprovalRequired(ControlSignal):
+    """A tool call waits for a person. Raised by the harness, caught by whoever suspends the run (HITL-06)."""
 
     def __init__(self, pending: PendingAction) -> None:
         super().__init__(f"{pending.tool_name} waits for approval (call {pending.call_id})")

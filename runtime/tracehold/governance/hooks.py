@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -49,8 +50,12 @@ class Hook:
 
 
 async def fire(hooks: Sequence[Hook], method: str, *args: Any, **kwargs: Any) -> None:
-    """Call `method` of each hook in list order, awaiting what is awaitable (HOOK-04, HOOK-11)."""
-    for hook in hooks:
+    """Call `method` of each hook in list order, awaiting what is awaitable (HOOK-04, HOOK-11).
+
+    What a hook returns is ignored (HOOK-02). What it raises ends the round and reaches the caller (HOOK-03). A hook
+    that adds or removes hooks changes the next round, not this one.
+    """
+    for hook in tuple(hooks):
         waiting = getattr(hook, method)(*args, **kwargs)
-        if waiting is not None and hasattr(waiting, "__await__"):
+        if inspect.isawaitable(waiting):
             await waiting

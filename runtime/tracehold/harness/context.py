@@ -7,7 +7,7 @@ import json
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar
 
-from tracehold.context import REDUCERS, WindowBudget
+from tracehold.context import NO_CAP, REDUCERS, WindowBudget
 from tracehold.core.errors import RunCancelled, RunLimitExceeded
 from tracehold.core.message import Message
 from tracehold.core.scope import Scope
@@ -137,11 +137,12 @@ def _window(services: Services) -> WindowBudget | None:
 
 
 def _retrieval_budget(services: Services) -> int | None:
-    """The retrieval share of a known window, less the preface; else the builder's own configuration (HAR-72)."""
+    """The retrieval share of a known window; else the builder's own configuration decides (HAR-72)."""
     window = _window(services)
     if window is None:
-        return None
-    return max(0, window.rag_budget - services.token_counter(REFERENCE_PREFACE))
+        own = getattr(services.context_builder, "config", None)
+        return NO_CAP if own is not None and own.max_tokens is None else None  # DEC-20
+    return window.rag_budget
 
 
 def _tool_tokens(services: Services) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 from tracehold.context import WindowBudgetConfig
@@ -11,6 +11,8 @@ from tracehold.execution.governed import ModelCall
 from tracehold.governance.hooks import fire
 from tracehold.harness.services import Services
 from tracehold.llm.protocol import ChatMessage, LLMClient, LLMResponse, StreamStats
+
+StatsCallback = Callable[[StreamStats], None]
 
 
 async def call_llm(services: Services, messages: list[ChatMessage], kwargs: dict[str, Any]) -> LLMResponse:
@@ -29,11 +31,8 @@ async def stream_llm(
     stream = _Stream(call)
     error: BaseException | None = None
     try:
-        pieces = services.llm.stream(
-            messages,
-            on_stats=stream.note_stats,
-            **_with_output_reserve(services.llm, services.window_budget, kwargs),
-        )
+        sent = _with_output_reserve(services.llm, services.window_budget, kwargs)
+        pieces = services.llm.stream(messages, **{**sent, "on_stats": stream.listener(kwargs.get("on_stats"))})
         async with _closing(pieces):
             async for piece in pieces:
                 if isinstance(piece, str):
@@ -67,9 +66,15 @@ class _Stream:
         self._stats: StreamStats | None = None
         self._text: list[str] = []
 
-    def note_stats(self, stats: StreamStats) -> None:
-        """Keep the per-call statistics that the client delivers (HAR-27)."""
-        self._stats = stats
+    def listener(self, also: StatsCallback | None) -> StatsCallback:
+        """Return what keeps the statistics that the client delivers (HAR-27), and tells the caller's own callback."""
+
+        def note(stats: StreamStats) -> None:
+            self._stats = stats
+            if also is not None:
+                also(stats)
+
+        return note
 
     def note_text(self, piece: str) -> None:
         """Keep a piece, for exporters that may see content (DEC-15)."""

@@ -64,12 +64,12 @@ async def structured(
     for _ in range(retries + 1):
         response = await call(asked, output_schema=schema, **kwargs)
         try:
-            return _validated(response.content, schema_model)
+            return _validated(response.content or "", schema_model)
         except ValueError as error:
             problem = describe(error)
         asked = [
             *asked,
-            {"role": "assistant", "content": response.content},
+            {"role": "assistant", "content": response.content or ""},
             {"role": "user", "content": CORRECTION.format(problem=problem)},
         ]
     raise LLMResponseError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tracehold.core.copying import copy_json
 from tracehold.core.errors import RunCancelled, RunLimitExceeded
 from tracehold.core.ids import new_span_id
 from tracehold.core.run_context import OpenSpan, current_run, current_span, enter_span, leave_span
@@ -33,7 +34,8 @@ async def exec_tool(
     try:
         if limits is not None:
             limits.check("tool")
-        passed = await pass_gates(services, name, parameters, call_id, decisions)
+        call.parameters = _snapshot(parameters)
+        passed = await pass_gates(services, name, call.parameters, call_id, decisions)
         if limits is not None:
             _enter(limits, passed)
     except (RunLimitExceeded, RunCancelled) as error:
@@ -51,6 +53,15 @@ async def exec_tool(
     return await _run(services, call, passed, limits)
 
 
+def _snapshot(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return our own copy: what the gates judge is what the tool gets and the record shows, whoever changes what."""
+    try:
+        copy: dict[str, Any] = copy_json(parameters)
+    except RecursionError as error:
+        raise Stopped("invalid_args", "its arguments are nested too deeply", "harness") from error
+    return copy
+
+
 def _enter(limits: Limits, passed: Passed) -> None:
     """Count the call, in one step with other calls (HAR-57, POL-04)."""
     if passed.waited:
@@ -63,7 +74,7 @@ async def _run(services: Services, call: _Call, passed: Passed, limits: Limits |
     assert registry is not None  # noqa: S101 - the gates let nothing pass without one
     if services.hooks:
         try:
-            await fire(services.hooks, "before_tool", call.name, call.parameters)
+            await fire(services.hooks, "before_tool", call.name, copy_json(call.parameters))
         except BaseException as error:
             if limits is not None:
                 limits.take_back("tool")  # it never entered the tool (HAR-57)
@@ -71,13 +82,13 @@ async def _run(services: Services, call: _Call, passed: Passed, limits: Limits |
             raise
     call.begin()
     try:
-        response = await registry.run(passed.tool, call.parameters)
+        response = await registry.run(passed.tool, copy_json(call.parameters))
     except BaseException as error:
         call.end(passed.fields | _unfinished(error), error)
         raise
     call.end(passed.fields | {"status": response.status, "result": response.text})
     if services.hooks:
-        await fire(services.hooks, "after_tool", call.name, call.parameters, response)
+        await fire(services.hooks, "after_tool", call.name, copy_json(call.parameters), response)
     return response
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from tracehold.core.clock import now_ns
 from tracehold.core.control import STEERING
+from tracehold.core.copying import copy_json
 from tracehold.core.errors import CanonicalJsonError
 from tracehold.governance.approvals import bind
 from tracehold.governance.confirm import ask, name_of
@@ -155,11 +156,11 @@ async def _confirmed(services: Services, tool: Tool, parameters: dict[str, Any])
         raise Stopped("unconfirmed", "it needs confirmation, and there is nobody to ask", "harness")
     decided_by = name_of(confirm)
     try:
-        answer = await ask(confirm, tool, parameters, services.confirm_timeout_s)
+        answer = await ask(confirm, tool, copy_json(parameters), services.confirm_timeout_s)
     except STEERING:
         raise
     except TimeoutError as error:
-        raise Stopped("unconfirmed", "timeout: nobody confirmed it in time", decided_by, "confirm_timeout") from error
+        raise Stopped("unconfirmed", "timeout", decided_by, "confirm_timeout") from error
     except Exception as error:
         raise Stopped("unconfirmed", _broke("the confirm callback", error), decided_by, "gate_error") from error
     if not answer:

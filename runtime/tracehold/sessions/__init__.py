@@ -1,1 +1,5 @@
-"""sessions."""
+"""The history of conversations: where it is kept, and how it is searched."""
+
+from tracehold.sessions.sqlite import SqliteSessionStore as SqliteSessionStore
+from tracehold.sessions.store import ScopeSummary as ScopeSummary
+from tracehold.sessions.store import SessionStore as SessionStore

@@ -2,72 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable
+from typing import Any
 
-ToolStatus: TypeAlias = Literal["success", "partial", "error"]
-Parameters: TypeAlias = dict[str, Any]
+from tracehold.tools.awaiting import is_async, on_thread, run_to_end
+from tracehold.tools.parameters import Parameters, Schema, ToolParameter
+from tracehold.tools.response import ToolResponse, ToolStatus
+from tracehold.tools.signature import derive
 
-
-@dataclass
-class ToolResponse:
-    """What a tool gave back (REG-04).
-
-    Attributes:
-        text: what the model reads; `str()` of the response.
-        status: "success", "partial" or "error".
-        data: whatever the application wants beside the text; the model does not see it.
-    """
-
-    text: str
-    status: ToolStatus = "success"
-    data: Any = None
-
-    @classmethod
-    def ok(cls, text: str, data: Any = None) -> ToolResponse:
-        """Return a response of status "success"."""
-        return cls(text, "success", data)
-
-    @classmethod
-    def error(cls, text: str, data: Any = None) -> ToolResponse:
-        """Return a response of status "error"."""
-        return cls(text, "error", data)
-
-    @classmethod
-    def partial(cls, text: str, data: Any = None) -> ToolResponse:
-        """Return a response of status "partial"."""
-        return cls(text, "partial", data)
-
-    def __str__(self) -> str:
-        """Return the text."""
-        return self.text
-
-
-@dataclass
-class ToolParameter:
-    """One parameter of a tool (REG-03).
-
-    Attributes:
-        name: its key in the parameters.
-        type: a JSON Schema type, such as "string" or "integer".
-        description: for the model.
-        required: whether a call without it is refused.
-        default: shown to the model; not filled in.
-        schema: a whole JSON Schema for the value, instead of `type`.
-    """
-
-    name: str
-    type: str
-    description: str
-    required: bool = True
-    default: Any = None
-    schema: dict[str, Any] | None = None
+__all__ = ["CallableTool", "Parameters", "Tool", "ToolParameter", "ToolResponse", "ToolStatus"]
 
 
 class Tool(ABC):
     """Something an agent can do when its model asks for it (REG-01, REG-02).
+
+    A registry and a harness take any object with the same attributes; this class is for convenience.
 
     Args:
         name: letters, digits, `_` and `-`, at most 64.
@@ -91,7 +41,7 @@ class Tool(ABC):
     def get_parameters(self) -> list[ToolParameter]:
         """Return the parameters, in the order the model sees them."""
 
-    def get_input_schema(self) -> dict[str, Any] | None:
+    def get_input_schema(self) -> Schema | None:
         """Return a whole JSON Schema for the parameters, or `None` to derive one from `get_parameters`."""
         return None
 
@@ -99,10 +49,103 @@ class Tool(ABC):
         """Whether this call needs a person's yes; default `requires_confirmation`."""
         return self.requires_confirmation
 
+    def is_external_content(self, parameters: Parameters) -> bool:  # noqa: ARG002 - for overriding
+        """Whether the result of this call is text that strangers wrote; default `external_content`."""
+        return self.external_content
+
     def run(self, parameters: Parameters) -> ToolResponse:
-        """Do it; override this or `arun`. An exception becomes an error response (HAR-55)."""
-        raise NotImplementedError(f"{type(self).__name__} overrides neither run nor arun")
+        """Do it; override this or `arun`. An exception becomes an error response (HAR-55).
+
+        Where only `arun` is overridden, it is run to its end in an event loop of its own.
+
+        Raises:
+            NotImplementedError: neither is overridden.
+            ToolError: only `arun` is overridden, and an event loop is running on this thread.
+        """
+        if type(self).arun is Tool.arun:
+            raise NotImplementedError(f"{type(self).__name__} overrides neither run nor arun")
+        response: ToolResponse = run_to_end(self.arun, parameters)
+        return response
 
     async def arun(self, parameters: Parameters) -> ToolResponse:
-        """Do it without blocking the event loop; default `run` on a worker thread."""
-        return await asyncio.to_thread(self.run, parameters)
+        """Do it without blocking the event loop; default `run` on a worker thread (REG-01)."""
+        response: ToolResponse = await on_thread(self.run, parameters)
+        return response
+
+    @classmethod
+    def from_callable(
+        cls,
+        func: Callable[..., Any],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        requires_confirmation: bool = False,
+        external_content: bool = False,
+        supports_parallel: bool = False,
+        origin: str = "builtin",
+    ) -> Tool:
+        """Make a tool of an ordinary function: its signature says what it takes, its docstring what it does.
+
+        Args:
+            func: sync (it runs on a worker thread) or async (on the event loop).
+            name: default the function's own.
+            description: for the model; default the docstring up to its sections.
+            requires_confirmation: whether a person must say yes before each call.
+            external_content: whether its results are text that strangers wrote.
+            supports_parallel: whether calls of one turn may run at the same time.
+            origin: where the tool comes from; permissions judge it.
+
+        Raises:
+            ToolRegistrationError: a parameter that no JSON Schema can describe, such as `*args`.
+        """
+        made = CallableTool(func, name=name, description=description, origin=origin)
+        made.requires_confirmation = requires_confirmation
+        made.external_content = external_content
+        made.supports_parallel = supports_parallel
+        return made
+
+
+class CallableTool(Tool):
+    """A tool made of a function with ordinary parameters; `Tool.from_callable` and `@tool` make it.
+
+    It can still be called like the function.
+    """
+
+    def __init__(
+        self,
+        func: Callable[..., Any],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        origin: str = "builtin",
+    ) -> None:
+        self._signature = derive(func)
+        super().__init__(name or self._signature.name, description or self._signature.description, origin=origin)
+        self._func = func
+        self._is_async = is_async(func)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function itself."""
+        return self._func(*args, **kwargs)
+
+    def get_parameters(self) -> list[ToolParameter]:
+        """Return the function's parameters."""
+        return self._signature.parameters()
+
+    def get_input_schema(self) -> Schema:
+        """Return the JSON Schema derived from the function's type hints."""
+        return self._signature.schema
+
+    def run(self, parameters: Parameters) -> Any:
+        """Call the function; an async one in an event loop of its own."""
+        args, kwargs = self._signature.bind(parameters)
+        if self._is_async:
+            return run_to_end(self._func, *args, **kwargs)
+        return self._func(*args, **kwargs)
+
+    async def arun(self, parameters: Parameters) -> Any:
+        """Call the function: an async one here, another on a worker thread."""
+        args, kwargs = self._signature.bind(parameters)
+        if self._is_async:
+            return await self._func(*args, **kwargs)
+        return await on_thread(self._func, *args, **kwargs)

@@ -1,0 +1,55 @@
+"""An agent's messages as steps that must not be parted (CTX-16)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tracehold.llm.protocol import ChatMessage
+
+
+def split_steps(messages: Sequence[ChatMessage]) -> list[range]:
+    """Return the steps as ranges of indices, in order and without a gap.
+
+    A step is one message, or a message with tool calls and everything up to the last of their results: a provider
+    refuses a result without its call, and a call without its results. A result whose call is not there belongs to the
+    step it follows.
+    """
+    begins: list[int] = []
+    step_of_call: dict[str, int] = {}
+    for at, message in enumerate(messages):
+        if begins and _is_result(message):
+            known = [step_of_call[call] for call in _result_ids(message) if call in step_of_call]
+            owner = min(known, default=len(begins) - 1)
+            if owner < len(begins) - 1:  # other messages stand between: they are in the step too
+                del begins[owner + 1 :]
+                step_of_call = {call: min(step, owner) for call, step in step_of_call.items()}
+        else:
+            begins.append(at)
+        step_of_call.update(dict.fromkeys(_call_ids(message), len(begins) - 1))
+    return [range(begin, end) for begin, end in zip(begins, [*begins[1:], len(messages)], strict=True)]
+
+
+def _is_result(message: ChatMessage) -> bool:
+    return message.get("role") in {"tool", "function"} or any(True for _ in _result_ids(message))
+
+
+def _call_ids(message: ChatMessage) -> Iterator[str]:
+    for call in message.get("tool_calls") or ():
+        if isinstance(call, Mapping):
+            yield str(call.get("id"))
+    for part in _parts(message, "tool_use"):
+        yield str(part.get("id"))
+
+
+def _result_ids(message: ChatMessage) -> Iterator[str]:
+    if message.get("role") == "tool":
+        yield str(message.get("tool_call_id"))
+    for part in _parts(message, "tool_result"):
+        yield str(part.get("tool_use_id"))
+
+
+def _parts(message: ChatMessage, kind: str) -> Iterator[Mapping[str, Any]]:
+    content = message.get("content")
+    if isinstance(content, list):
+        yield from (part for part in content if isinstance(part, Mapping) and part.get("type") == kind)

@@ -1,0 +1,56 @@
+"""Asking a person before a tool runs, where no harness does it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+from tracehold.tools.awaiting import is_async, on_thread
+from tracehold.tools.parameters import Parameters
+from tracehold.tools.response import discard
+
+Confirm: TypeAlias = Callable[[Any, Parameters], bool | Awaitable[bool]]
+"""`confirm(tool, parameters)`: whether the call may run; sync or async."""
+
+
+def needs_confirmation(tool: Any, parameters: Parameters) -> bool:
+    """Whether this call needs a person's yes (REG-02); a tool without that method is asked for its flag."""
+    decide = getattr(tool, "needs_confirmation", None)
+    if not callable(decide):
+        return bool(getattr(tool, "requires_confirmation", False))
+    needed = decide(parameters)
+    if inspect.isawaitable(needed):
+        discard(needed)
+        return True  # unknown without awaiting it, and a person is asked when in doubt
+    return bool(needed)
+
+
+def ask(confirm: Confirm, tool: Any, parameters: Parameters) -> bool:
+    """Ask on this thread.
+
+    Raises:
+        TypeError: the callback is async, or returned an awaitable, which would always be taken for a yes (REG-12).
+    """
+    refuse_async(confirm)
+    answer = confirm(tool, parameters)
+    if inspect.isawaitable(answer):
+        discard(answer)
+        raise _async_refused()
+    return bool(answer)
+
+
+async def aask(confirm: Confirm, tool: Any, parameters: Parameters) -> bool:
+    """Ask without blocking the event loop; what an async callback returns is awaited."""
+    answer = confirm(tool, parameters) if is_async(confirm) else await on_thread(confirm, tool, parameters)
+    return bool(await answer if inspect.isawaitable(answer) else answer)
+
+
+def refuse_async(confirm: Confirm | None) -> None:
+    """Raise `TypeError` for an async callback (REG-12)."""
+    if confirm is not None and is_async(confirm):
+        raise _async_refused()
+
+
+def _async_refused() -> TypeError:
+    return TypeError("an async confirm callback needs aexecute_tool: nothing awaits it here, and unawaited it is a yes")
