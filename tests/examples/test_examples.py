@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -20,12 +21,16 @@ def running(tmp_path: Path) -> Iterator[CollectorProcess]:
         yield process
 
 
-def run_example(name: str, home: Path, url: str | None = None) -> str:
+def run_example(
+    name: str, home: Path, url: str | None = None, *, arguments: Sequence[str] = (), database: str | None = None
+) -> str:
     environment = clean_environment() | {"HOME": str(home), "XDG_STATE_HOME": str(home)}
+    if database is not None:
+        environment["EXAMPLE_DB"] = database
     if url is not None:
         environment |= {"TRACEHOLD_URL": url, "OTEL_EXPORTER_OTLP_ENDPOINT": url}
     done = subprocess.run(
-        [sys.executable, str(EXAMPLES / name)],
+        [sys.executable, str(EXAMPLES / name), *arguments],
         env=environment, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -50,6 +55,56 @@ def test_the_first_trace_prints_a_timeline_without_the_secret(tmp_path: Path) ->
     assert [line.partition(" ")[0] for line in printed.splitlines()[:-1] if "run_" in line]
     assert "small-model" in printed
     assert "not-shown" not in printed
+
+
+def test_a_first_agent_uses_its_tool_and_is_recorded(tmp_path: Path) -> None:
+    printed = run_example("first_agent.py", tmp_path)
+    assert printed.startswith("Take an umbrella.")
+    assert [line.partition("]")[0][1:] for line in printed.splitlines()[1:]] == [
+        "run_start", "llm_call", "tool_call", "llm_call", "run_end",
+    ]  # fmt: skip
+
+
+def test_guardrails_stop_a_run_on_its_way_in_and_out(tmp_path: Path) -> None:  # GRD-12, HOOK-08
+    printed = run_example("guardrails.py", tmp_path).splitlines()
+    assert printed[0] == "We have it in blue."
+    assert printed[-2:] == [
+        "input_guardrail | short_enough | please ask one short question",
+        "output_guardrail | no_prices | prices are given by the shop only",
+    ]
+
+
+def test_an_approval_crosses_processes(tmp_path: Path) -> None:  # DEC-02
+    database = str(tmp_path / "approval.db")
+    asked = run_example("approval.py", tmp_path, arguments=["ask"], database=database)
+    assert "waits: refund" in asked
+    assert run_example("approval.py", tmp_path, arguments=["decide", "no"], database=database).startswith("I am sorry")
+    with sqlite3.connect(database) as connection:
+        events = [json.loads(text) for (text,) in connection.execute("SELECT event FROM traces ORDER BY rowid")]
+    assert len({event["run_id"] for event in events}) == 1
+    stopped = [event for event in events if event["type"] == "tool_call"]
+    assert [event["status"] for event in stopped] == ["rejected"]
+
+
+def test_both_halves_of_the_approval_run_one_after_the_other(tmp_path: Path) -> None:
+    printed = run_example("approval.py", tmp_path, database=str(tmp_path / "approval.db"))
+    assert printed.endswith("The money is on its way.\n")
+
+
+def test_limits_hold_for_calls_issued_together(tmp_path: Path) -> None:  # POL-04
+    assert run_example("run_limits.py", tmp_path).splitlines()[1:] == ["ran: 4", "limited: 2"]
+
+
+def test_a_conversation_is_found_by_its_owner_only(tmp_path: Path) -> None:  # SES-36
+    printed = run_example("sessions_with_search.py", tmp_path, database=str(tmp_path / "sessions.db"))
+    assert "ada: Grete." in printed.splitlines()
+    assert "ada: 4 messages, bob: 2 messages" in printed
+
+
+def test_sub_agents_stand_below_the_call_that_asked_for_them(tmp_path: Path) -> None:  # EXEC-10
+    printed = run_example("sub_agents.py", tmp_path).splitlines()
+    assert "    span hotel-agent (hotel-agent)" in printed
+    assert "      tool_call hotels (hotel-agent)" in printed
 
 
 def test_the_denied_tool_of_the_collector_example_is_one_denial(running: CollectorProcess, tmp_path: Path) -> None:

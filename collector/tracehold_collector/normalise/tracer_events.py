@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -35,6 +36,8 @@ _FIXED: Final[dict[str, tuple[Status | None, str | None]]] = {
 
 _FLAGS: Final = ("has_tool_calls", "streamed")
 _WORDS: Final = ("finish_reason", "origin")
+_DIGESTS: Final = ("policy_digest", "digest", "approved_digest")
+_DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _MAX_MS: Final = LATEST_NS / NS_PER_MS
 _RUN_TYPES: Final = frozenset({"run_start", "run_end"})
 _OF_DECISION: Final[dict[str, Status]] = {"suspended": "suspended", "allowed": "ok"}
@@ -238,6 +241,11 @@ def _attributes(record: Record, event: Mapping[str, Any], context: NormaliseCont
             found[key] = word
             if word == event[key]:
                 held.add(key)
+    for key in _DIGESTS:
+        digest = event.get(key)
+        if isinstance(digest, str) and _DIGEST.fullmatch(digest):
+            found[key] = digest
+            held.add(key)
     call_id = context.call_id(event.get("call_id"))
     if call_id is not None:
         found["call_id"] = call_id

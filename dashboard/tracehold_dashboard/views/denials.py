@@ -141,6 +141,7 @@ def _detail(denial: pd.Series[Any] | None) -> None:
                 ("Decision", fmt.words(denial["decision"])),
                 ("Decided by", denial["decided_by"]),
                 ("Rule", denial["rule"]),
+                ("Policy", denial["policy_digest"]),
                 ("Agent", denial["agent"]),
                 ("User (pseudonym)", denial["user_ref"]),
                 ("Tenant", denial["tenant"]),

@@ -25,6 +25,7 @@
 -- column decision VARCHAR: what the gate said
 -- column decided_by VARCHAR: who or what said it
 -- column rule VARCHAR: by which rule
+-- column policy_digest VARCHAR: digest of the policy the rule stood in, "sha256:..."; NULL when the gate has none
 -- column agent VARCHAR: the agent that tried
 -- column user_ref VARCHAR: the user the run is about, a keyed pseudonym
 -- column next_event_id VARCHAR: the next event of that run; NULL when the denial was its last
@@ -44,6 +45,7 @@ WITH denials AS NOT MATERIALIZED (
         decision,
         decided_by,
         rule,
+        attributes ->> 'policy_digest' AS policy_digest,
         agent,
         user_ref
     FROM events
@@ -107,6 +109,7 @@ SELECT
     page.decision,
     page.decided_by,
     page.rule,
+    page.policy_digest,
     page.agent,
     page.user_ref,
     following.event.id AS next_event_id,

@@ -18,7 +18,8 @@ from tracehold.execution.checkpoints import CheckpointStore
 from tracehold.execution.policy import RunPolicy
 from tracehold.execution.recording import emit, failed, stopped
 from tracehold.execution.state import ExecutionState
-from tracehold.governance.approvals import Approver, as_principal
+from tracehold.governance.approvals import Approver, as_principal, normalise_decisions
+from tracehold.governance.decisions import Decisions
 from tracehold.governance.guardrails import Guardrail, run_guardrails
 from tracehold.governance.hitl import Interrupt, PendingAction
 from tracehold.governance.hooks import fire
@@ -149,6 +150,7 @@ class Agent:
         *,
         scope: Scope | None = None,
         approver: Approver | None = None,
+        reason: str | None = None,
         seen: Mapping[str, str] | None = None,
         trace_carrier: Mapping[str, str] | None = None,
     ) -> str | Interrupt:
@@ -159,6 +161,7 @@ class Agent:
                 on with a run whose process ended in the middle.
             scope: the interrupt's; default the agent's.
             approver: who decided: a principal from the caller's credential, never from a payload (DEC-02).
+            reason: in the approver's own words; recorded, and told to the model when the answer is no.
             seen: `{call_id: digest}` of the actions as the approver saw them. Where it does not fit, the action waits
                 again.
             trace_carrier: this process's own upstream carrier (EXEC-12).
@@ -181,19 +184,23 @@ class Agent:
             raise ValueError(
                 f"{len(journal.state.pending)} actions wait for a decision: resume(True), or one by call id"
             )
-        return await self.proceed(journal, scope, decision, approver, seen, trace_carrier)
+        principal = as_principal(approver)
+        table = Decisions(
+            normalise_decisions(decision, journal.state.pending) if decision is not None else {},
+            decided_by=principal.id if principal is not None else None,
+            reason=reason,
+        )
+        again = decisions.rule(journal, table, seen)
+        return await self.proceed(journal, scope, again, trace_carrier)
 
     async def proceed(
         self,
         journal: Journal,
         scope: Scope | None,
-        decision: Decision,
-        approver: Approver | None,
-        seen: Mapping[str, str] | None = None,
+        again: list[tuple[PendingAction, str]],
         trace_carrier: Mapping[str, str] | None = None,
     ) -> str | Interrupt:
-        """Claim a loaded run, record what was decided, and go on."""
-        again = decisions.rule(journal, decision, as_principal(approver), seen)
+        """Claim a run that decisions were applied to, record them, and go on; `again` are those that wait once more."""
         await journal.save()  # the claim: of two processes one gets past it
         record = self._record(journal.state, scope, trace_carrier, resumed=True)
         return await self._finish(record, journal, scope, self._continue(journal, scope, again))
@@ -278,7 +285,7 @@ class Agent:
         A run that fails is over, and its scope free for the next. One that people decided on, or that was torn off by
         a cancellation, is kept: `resume` goes on with what its tools have done.
         """
-        fields = stopped(error) if isinstance(error, RunLimitExceeded | RunCancelled) else failed(error)
+        fields = _end_of(error)
         try:
             if fields["status"] == "error":
                 emit(self.harness.tracer, {"type": RUN_ERROR} | fields)
@@ -359,6 +366,14 @@ class Agent:
             scope=scope,
             trace_carrier=trace_carrier,
         )
+
+
+def _end_of(error: BaseException) -> dict[str, Any]:
+    """Return the fields of a run that ended with `error`. The call that a limit stopped holds the decision."""
+    if isinstance(error, RunLimitExceeded | RunCancelled):
+        told = stopped(error)
+        return {"status": told["status"], "rule": told["rule"], "reason": told["reason"]}
+    return failed(error)
 
 
 def _registry(tools: Sequence[Tool] | ToolRegistry) -> ToolRegistry:

@@ -6,13 +6,13 @@ import asyncio
 from typing import Any
 
 from tracehold.agent.agent import Agent
-from tracehold.agent.decisions import decisions_of
+from tracehold.agent.decisions import decisions_of, rule
 from tracehold.agent.journal import Journal, current_call
 from tracehold.agent.loop import nested_pendings
 from tracehold.agent.turn import NESTED
 from tracehold.core.run_context import current_scope
 from tracehold.core.scope import Scope
-from tracehold.governance.decisions import Decisions
+from tracehold.governance.decisions import Decisions, behind
 from tracehold.governance.hitl import ApprovalRequired, Interrupt, PendingAction
 from tracehold.tools.base import Tool, ToolParameter, ToolResponse
 
@@ -95,8 +95,9 @@ class AgentTool(Tool):
         }
         if waiting and not decided:
             return Interrupt(journal.state.pending, journal.scope)
-        approver = table.decider(prefix + next(iter(decided))) if decided else None
-        return await self.agent.proceed(journal, scope, decided or None, approver)
+        inner = Decisions(decided)
+        inner.behind = {known: behind(table, prefix + known) for known in decided}
+        return await self.agent.proceed(journal, scope, rule(journal, inner))
 
     def _scope(self) -> Scope:
         """The caller's scope, with this agent as the one who acts: its conversation is apart from the caller's."""

@@ -19,8 +19,8 @@ from tracehold.agent.turn import TurnCall
 from tracehold.core.clock import now_ns
 from tracehold.core.ids import derived_event_id
 from tracehold.execution.recording import Tracing, emit
-from tracehold.governance.approvals import Principal, bind, normalise_decisions, verify
-from tracehold.governance.decisions import Decisions
+from tracehold.governance.approvals import bind, verify
+from tracehold.governance.decisions import Behind, Decisions, behind
 from tracehold.governance.hitl import PendingAction
 from tracehold.observability.event_types import APPROVAL_DECISION, APPROVAL_REQUEST
 
@@ -37,6 +37,7 @@ class Ruling:
         approved: yes or no.
         digest: of the tool and arguments it holds for.
         decided_by: the principal, `None` when nobody said.
+        reason: in their own words.
         decided_at_ns: UTC nanoseconds.
         expired: whether it came too late.
         recorded: whether its event was emitted.
@@ -47,39 +48,33 @@ class Ruling:
     approved: bool
     digest: str | None
     decided_by: str | None
+    reason: str | None
     decided_at_ns: int
     expired: bool = False
     recorded: bool = False
 
 
-def rule(
-    journal: Journal,
-    decision: bool | Mapping[str, bool] | None,
-    approver: Principal | None,
-    seen: Mapping[str, str] | None,
-) -> list[tuple[PendingAction, str]]:
+def rule(journal: Journal, table: Decisions, seen: Mapping[str, str] | None = None) -> list[tuple[PendingAction, str]]:
     """Apply decisions to the pending actions of a loaded state.
 
     Args:
         journal: the suspended run.
-        decision: one bool for all, a mapping by call id, or `None` to go on without any.
-        approver: who decided.
+        table: what was decided on which of them, and by whom.
         seen: digest by call id, as the approver saw the actions; checked beside the stored one.
 
     Returns:
         Actions that wait again because the approval was for other arguments, each with the digest it was for.
     """
     state = journal.state
-    decided = normalise_decisions(decision, state.pending) if decision is not None else {}
     now = now_ns()
     waiting: list[PendingAction] = []
     again: list[tuple[PendingAction, str]] = []
     rulings: dict[str, Any] = journal.meta.setdefault(_RULINGS, {})
     for action in state.pending:
-        if action.call_id not in decided:
+        if action.call_id not in table:
             waiting.append(action)
             continue
-        approved = decided[action.call_id]
+        approved, who = table[action.call_id], behind(table, action.call_id)
         verdict = _verdict(journal, action, seen, now)
         if verdict == "mismatch" and approved:
             fresh = _bound_again(journal, action, now)
@@ -91,7 +86,8 @@ def rule(
             action.tool_name,
             approved,
             action.digest,
-            approver.id if approver is not None else None,
+            who.decided_by,
+            who.reason,
             now,
             expired=verdict == "expired",
         )
@@ -109,13 +105,9 @@ def rule(
 def decisions_of(journal: Journal) -> Decisions:
     """Return the decision table for the calls that are still to be carried out."""
     rulings = _rulings(journal)
-    by = {ruling.decided_by for ruling in rulings}
-    return Decisions(
-        {ruling.call_id: ruling.approved for ruling in rulings},
-        decided_by=by.pop() if len(by) == 1 else None,
-        deciders={ruling.call_id: ruling.decided_by for ruling in rulings if ruling.decided_by},
-        expired=[ruling.call_id for ruling in rulings if ruling.expired],
-    )
+    table = Decisions({ruling.call_id: ruling.approved for ruling in rulings})
+    table.behind |= {ruling.call_id: Behind(ruling.decided_by, ruling.reason, ruling.expired) for ruling in rulings}
+    return table
 
 
 def record(journal: Journal, tracer: Tracing | None) -> None:
@@ -136,6 +128,7 @@ def record(journal: Journal, tracer: Tracing | None) -> None:
             "decided_by": ruling.decided_by or "approval",
             "digest": ruling.digest,
             "decided_at_ns": ruling.decided_at_ns,
+            "reason": ruling.reason,
         }
         emit(tracer, event)
         journal.meta[_RULINGS][ruling.call_id] = asdict(replace(ruling, recorded=True))

@@ -20,7 +20,7 @@ from tracehold.core.copying import copy_json
 from tracehold.core.errors import CanonicalJsonError
 from tracehold.governance.approvals import bind
 from tracehold.governance.confirm import ask, name_of
-from tracehold.governance.decisions import Decisions
+from tracehold.governance.decisions import behind
 from tracehold.governance.hitl import ApprovalRequired, PendingAction
 from tracehold.governance.permissions import Permissions, judge
 from tracehold.harness.services import Services
@@ -129,15 +129,15 @@ def _approved(
     """Look the call up in the decision table (HAR-45 to HAR-50)."""
     if call_id is None:
         raise ValueError(f"tool {name} needs approval, and approval mode needs a call_id to look the decision up by")
-    decider = decisions.decider(call_id) if isinstance(decisions, Decisions) else None
-    decided_by = decider or "approval"
-    if isinstance(decisions, Decisions) and call_id in decisions.expired:
+    who = behind(decisions, call_id)
+    decided_by = who.decided_by or "approval"
+    if who.expired:
         raise Stopped("expired", "the approval came after it had expired", decided_by)
     decision = decisions.get(call_id)
     if decision is True:
         return {"decision": "allowed", "decided_by": decided_by}
     if decision is False:
-        raise Stopped("rejected", "a person rejected this call", decided_by)
+        raise Stopped("rejected", who.reason or "a person rejected this call", decided_by)
     raise ApprovalRequired(_pending(name, parameters, call_id, services.approval_ttl_s))
 
 

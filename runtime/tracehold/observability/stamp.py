@@ -34,6 +34,9 @@ STRUCTURAL: Final = frozenset(
         "status",
         "decision",
         "rule",
+        "digest",
+        "approved_digest",
+        "policy_digest",
     }
 )
 """Top-level fields whose identifiers are never masked or cut (DEC-10, TRC-13)."""
