@@ -100,6 +100,10 @@ class Agent:
         """Do what `aresume` does, from code that is not async."""
         return _wait_for(self.aresume(decision, **options))
 
+    def pending(self, *, scope: Scope | None = None) -> Interrupt | None:
+        """Do what `apending` does, from code that is not async."""
+        return _wait_for(self.apending(scope=scope))
+
     async def arun(
         self,
         input_text: str,
@@ -193,6 +197,17 @@ class Agent:
         again = decisions.rule(journal, table, seen)
         return await self.proceed(journal, scope, again, trace_carrier)
 
+    async def apending(self, *, scope: Scope | None = None) -> Interrupt | None:
+        """Return what waits for a decision in `scope`, in any process; `None` when nothing does.
+
+        Raises:
+            SessionError: the agent has no checkpoint store, or the run kept there is another agent's.
+        """
+        journal = await self.load(scope or self.scope)
+        if journal is None or journal.state.completed or not journal.state.pending:
+            return None
+        return Interrupt(journal.state.pending, journal.scope)
+
     async def proceed(
         self,
         journal: Journal,
@@ -254,7 +269,7 @@ class Agent:
         """Do the work and see to it that however it ends, the hooks hear of it and the record says so once."""
         try:
             output = await work
-            await self._keep(journal, output, scope, nested=record.joined)
+            await self._keep(journal, output, scope)
             await fire(self.hooks, "on_run_end", output, scope=scope)
         except Suspended as suspended:
             return await self._suspend(record, journal, suspended.pendings)
@@ -274,12 +289,12 @@ class Agent:
             await journal.save()
             await fire(self.hooks, "on_interrupt", pendings, scope=journal.scope)
         except BaseException as error:
-            await self._fail(record, journal, error)
+            await self._fail(record, journal, error, keep=True)
             raise
         record.end({"status": "suspended", "reason": f"{len(pendings)} actions wait for a decision"})
         return Interrupt(pendings, journal.scope)
 
-    async def _fail(self, record: RunRecord, journal: Journal, error: BaseException) -> None:
+    async def _fail(self, record: RunRecord, journal: Journal, error: BaseException, *, keep: bool = False) -> None:
         """Tell hooks and record of an error; a failing hook is itself the error that leaves (HOOK-03, HOOK-10).
 
         A run that fails is over, and its scope free for the next. One that people decided on, or that was torn off by
@@ -290,7 +305,7 @@ class Agent:
             if fields["status"] == "error":
                 emit(self.harness.tracer, {"type": RUN_ERROR} | fields)
             if isinstance(error, Exception):
-                if not record.resumed:
+                if not (keep or record.resumed):
                     await journal.clear()
                 await fire(self.hooks, "on_error", error)
         finally:
@@ -315,19 +330,23 @@ class Agent:
             await fire(self.hooks, "on_guardrail_trip", stage, str(tripped))
             raise
 
-    async def _keep(self, journal: Journal, output: str, scope: Scope | None, *, nested: bool) -> None:
+    async def _keep(self, journal: Journal, output: str, scope: Scope | None) -> None:
         """Mark the run as done, add it to the conversation, clear its state: each step may be the last (EXEC-05)."""
         state = journal.state
         state.completed = True
         state.meta["output"] = output
         await journal.save()
         await self._add_to_session(state, scope)
-        if not nested:
-            await journal.clear()  # an inner run's is cleared once the outer run holds the result
+        if journal.scope == scope:
+            await journal.clear()  # one kept elsewhere is an outer run's, which clears it once it holds the result
 
-    async def _add_to_session(self, state: ExecutionState, scope: Scope | None) -> None:
+    async def _add_to_session(self, state: ExecutionState, scope: Scope | None, *, unless_there: bool = False) -> None:
         if self.session_store is None:
             return
+        if unless_there:
+            latest = (await self.session_store.aload(scope=scope))[-2:]
+            if any(message.metadata.get("run_id") == state.run_id for message in latest):
+                return
         mark = {"run_id": state.run_id}
         turn = [
             Message(state.input_text, "user", metadata=dict(mark)),
@@ -336,11 +355,12 @@ class Agent:
         await self.session_store.aappend_many(turn, scope=scope)
 
     async def _refuse_leftover(self, place: Scope | None) -> None:
-        """Clear up after a run that had finished; refuse to start over one that has not (EXEC-05)."""
+        """Finish clearing up after a run that was done; refuse to start over one that was not (EXEC-05)."""
         journal = await self.load(place) if self.checkpoint_store is not None else None
         if journal is None:
             return
         if journal.state.completed:
+            await self._add_to_session(journal.state, place, unless_there=True)
             await journal.clear()
             return
         waits = "waits for a decision" if journal.state.pending else "was interrupted"

@@ -64,7 +64,7 @@ class Journal:
             text = self.state.to_json()
             if not await self._store.areplace(self._saved, text, scope=self.scope):
                 raise SessionError(
-                    f"run {self.state.run_id} was taken over by another process, which carries on; this one stops"
+                    f"run {self.state.run_id} stops here: another run or process holds the checkpoint of its scope"
                 )
             self._saved = text
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 from tracehold.agent import decisions
 from tracehold.agent.journal import Journal, current_call
 from tracehold.agent.turn import NESTED, TurnCall, assistant_message, calls_of
-from tracehold.core.errors import LLMResponseError, RunLimitExceeded
+from tracehold.core.errors import LLMResponseError, RunLimitExceeded, SessionError
 from tracehold.execution.recording import emit
 from tracehold.governance.approvals import ambiguous_call_ids
 from tracehold.governance.decisions import Decisions
@@ -124,6 +124,11 @@ async def _carry_out(harness: Harness, journal: Journal) -> None:
             if isinstance(outcome, BaseException):
                 raise outcome
             pendings.extend(outcome)
+    if pendings and not journal.durable:
+        raise SessionError(
+            "an action inside this run waits for approval, and the outer agent has no checkpoint_store to wait with: "
+            "give it one"
+        )
     if pendings:
         raise Suspended(pendings)
 

@@ -69,13 +69,27 @@ class RunRecord:
         self._place = Place(run, parent)
         if not self.joined:
             self._tell_tracer("run_opened")
-            resumption = {"attributes": {"resumed": True}} if resumed else {}
-            self._emit({"type": RUN_START, "started_at_ns": self._place.started_at_ns, **self._ids(), **resumption})
+            self._begin(resumed=resumed)
 
     @property
     def joined(self) -> bool:
         """Whether this is part of an outer run."""
         return self._token is None
+
+    def _begin(self, *, resumed: bool) -> None:
+        resumption = {"attributes": {"resumed": True}} if resumed else {}
+        try:
+            self._emit({"type": RUN_START, "started_at_ns": self._place.started_at_ns, **self._ids(), **resumption})
+        except BaseException:
+            leave_span(self._span, self._span_token)
+            self._leave()
+            raise
+
+    def _leave(self) -> None:
+        self._tell_tracer("run_closed")
+        if self._lent_limits:
+            self.run.limits = None
+        reset_run(self._token)
 
     def end(self, fields: Mapping[str, Any]) -> None:
         """Record how it ended and leave the run; a suspension is a point in a run that goes on."""
@@ -91,10 +105,7 @@ class RunRecord:
             else:
                 self._emit({"type": RUN_END, **timing, **self._ids(), **fields})
         finally:
-            self._tell_tracer("run_closed")
-            if self._lent_limits:
-                self.run.limits = None
-            reset_run(self._token)
+            self._leave()
 
     def _ids(self) -> dict[str, Any]:
         parent = self._span.parent.span_id if self._span.parent is not None else self.run.root_span_id
