@@ -17,6 +17,7 @@ from tracehold.governance.hitl import ApprovalRequired, PendingAction
 from tracehold.governance.hooks import Hook
 from tracehold.harness import Harness
 from tracehold.observability.event_types import TOOL_CALL
+from tracehold.tools.confirmation import needs_confirmation
 
 
 class Suspended(Exception):  # noqa: N818 - a control signal within the agent
@@ -105,7 +106,7 @@ def _may_wait(harness: Harness, call: TurnCall) -> bool:
     if tool is None:
         return False
     try:
-        return isinstance(tool, Reentrant) or bool(tool.needs_confirmation(call.arguments))
+        return isinstance(tool, Reentrant) or needs_confirmation(tool, call.arguments)
     except Exception:  # noqa: BLE001 - the gate itself refuses it later
         return False
 

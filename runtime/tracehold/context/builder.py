@@ -189,7 +189,7 @@ class ContextBuilder:
             return self._token_counter(_chunk(part + _CUT)) <= room
 
         kept = longest_prefix(content, fits, guess=guess_chars(min(room, len(content)))).rstrip()
-        return _chunk(kept + _CUT) if kept else ""
+        return _chunk(kept + _CUT) if kept and self._token_counter(kept) >= self.config.min_chunk_tokens else ""
 
     def _header_tokens(self, header: str) -> int:
         return self._token_counter(f"{_BETWEEN}{header}\n")

@@ -90,10 +90,11 @@ def _finite(score: float) -> float:
 
 
 def _relevance(pool: Sequence[RetrievalResult]) -> list[float]:
-    """Scores moved to 0..1; all 1 when they are equal."""
+    """Scores brought to 0..1 in proportion, so that a close second stays close; moved up first if any is negative."""
     scores = [_finite(candidate.score) for candidate in pool]
-    least, most = min(scores, default=0.0), max(scores, default=0.0)
-    return [(score - least) / (most - least) if most > least else 1.0 for score in scores]
+    floor = min([0.0, *scores])
+    span = max([0.0, *scores]) - floor
+    return [(score - floor) / span if span else 1.0 for score in scores]
 
 
 def _similarity(pool: Sequence[RetrievalResult]) -> Callable[[int, int], float]:

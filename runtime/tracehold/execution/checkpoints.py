@@ -172,7 +172,10 @@ def _has_unique_index(connection: sqlite3.Connection) -> bool:
 
 def _read(connection: sqlite3.Connection, key: tuple[str, ...]) -> str | None:
     row = connection.execute(_LOAD, key).fetchone()
-    return None if row is None else text_from_column(row[0])
+    try:
+        return None if row is None else text_from_column(row[0])
+    except ValueError as error:
+        raise SessionError("the checkpoint of this scope is damaged; clear it and start the run again") from error
 
 
 def _column(state_json: str) -> str | bytes:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import json
-from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
-ConfirmCallback: TypeAlias = Callable[[Any, dict[str, Any]], bool | Awaitable[bool]]
+from tracehold.tools.confirmation import Confirm, aask
+
+ConfirmCallback: TypeAlias = Confirm
 """`confirm(tool, parameters)`: whether the call may run; sync or async."""
 
 
@@ -19,11 +19,7 @@ async def ask(confirm: ConfirmCallback, tool: Any, parameters: dict[str, Any], t
         TimeoutError: no answer within `timeout_s` seconds.
     """
     async with asyncio.timeout(timeout_s):
-        if inspect.iscoroutinefunction(confirm) or inspect.iscoroutinefunction(getattr(confirm, "__call__", None)):  # noqa: B004 - an object may have an async __call__
-            return bool(await confirm(tool, parameters))  # type: ignore[misc]  # awaitable, by the check above
-        answer = await asyncio.to_thread(confirm, tool, parameters)
-        # A plain-looking callable may return an awaitable: unawaited it would be truthy, and a yes (HAR-54).
-        return bool(await answer if inspect.isawaitable(answer) else answer)
+        return await aask(confirm, tool, parameters)
 
 
 def name_of(confirm: ConfirmCallback) -> str:

@@ -178,7 +178,7 @@ def _globs(key: str, patterns: object) -> tuple[str, ...]:
 
 
 def _conditions(when: object) -> tuple[Condition, ...]:
-    found = tuple(when) if isinstance(when, Iterable) else (when,)
-    if not all(isinstance(condition, Condition) for condition in found):
+    found = tuple(when) if isinstance(when, Iterable) else None
+    if found is None or not all(isinstance(condition, Condition) for condition in found):
         raise ConfigurationError("key when: must be a list of conditions")
     return found

@@ -25,6 +25,7 @@ from tracehold.governance.hitl import ApprovalRequired, PendingAction
 from tracehold.governance.permissions import Permissions, judge
 from tracehold.harness.services import Services
 from tracehold.tools.base import Tool
+from tracehold.tools.confirmation import needs_confirmation
 from tracehold.tools.registry import Refusal
 
 
@@ -86,7 +87,7 @@ async def pass_gates(
     checked = registry.check(name, parameters)
     if isinstance(checked, Refusal):
         raise Stopped(checked.decision, checked.text, "registry")
-    if not _needs_confirmation(checked, parameters):
+    if not _asks(checked, parameters):
         return Passed(checked, fields)
     if decisions is not None:
         approved = _approved(services, name, parameters, call_id, decisions)
@@ -110,9 +111,9 @@ def permit(permissions: Permissions | None, tool: Tool | str, parameters: dict[s
     return {"decision": "allowed", "decided_by": "permissions", "rule": verdict.rule, **policy}
 
 
-def _needs_confirmation(tool: Tool, parameters: dict[str, Any]) -> bool:
+def _asks(tool: Tool, parameters: dict[str, Any]) -> bool:
     try:
-        return bool(tool.needs_confirmation(parameters))
+        return needs_confirmation(tool, parameters)
     except STEERING:
         raise
     except Exception as error:

@@ -42,7 +42,7 @@ class AnthropicClient(SdkClient):
             known, the harness sends its output reserve as `max_tokens` (HAR-21).
         max_output_tokens: the longest reply in tokens; sent as `max_tokens` when a call names none, else 4096 is.
         structured_output: how `output_schema` is sent. "native" as the API's output format, which models before
-            Claude Sonnet 4.5 refuse, and by a tool where the schema has open objects; "tool" as the input of a tool
+            Claude Sonnet 4.5 refuse, and as a tool where it cannot hold the schema; "tool" as the input of a tool
             that the model is made to call; "none" not at all: then the messages must tell the schema, as
             `Harness.astructured` does, and so they must for a root that is no object.
         supports_function_calling: whether tools may be passed.
@@ -114,9 +114,9 @@ class AnthropicClient(SdkClient):
         return arguments
 
     def _ask_for(self, schema: dict[str, Any], arguments: dict[str, Any]) -> None:
-        native = self._structured_output == "native" and self._sdk_schema is not None
-        if native and not has_open_objects(schema):
-            output_format = {"type": "json_schema", "schema": self._sdk_schema(schema)}
+        native = self._native_form(schema)
+        if native is not None:
+            output_format = {"type": "json_schema", "schema": native}
             arguments["output_config"] = {**(arguments.get("output_config") or {}), "format": output_format}
             return
         others = arguments.get("tools", [])
@@ -128,6 +128,16 @@ class AnthropicClient(SdkClient):
             # thinks; there the choice stays its own.
             forced = {"type": "any"} if others else {"type": "tool", "name": OUTPUT_TOOL}
             arguments.setdefault("tool_choice", forced)
+
+    def _native_form(self, schema: dict[str, Any]) -> dict[str, Any] | None:
+        # The API takes a subset of JSON Schema, and the SDK converts to it; an old SDK has no converter.
+        if self._structured_output != "native" or self._sdk_schema is None or has_open_objects(schema):
+            return None
+        try:
+            native: dict[str, Any] = self._sdk_schema(schema)
+        except Exception:  # noqa: BLE001 - it fails in many ways, by assertion too; a tool takes any schema
+            return None
+        return native
 
     def _method(self, sdk_client: Any) -> Any:
         return sdk_client.messages.create

@@ -99,8 +99,9 @@ class SdkClient(ABC):
             LLMResponseError: the answer is no reply.
         """
         started_at = time.perf_counter()
+        arguments = self._arguments(messages, tools, output_schema, kwargs)
         with self._failures.mapped():
-            answer = await self._send(self._arguments(messages, tools, output_schema, kwargs))
+            answer = await self._send(arguments)
             content = as_dict(answer)
             if content is None:
                 raise self._failures.unusable("not with JSON; check base_url and what stands before the server")
@@ -133,8 +134,9 @@ class SdkClient(ABC):
             LLMResponseError: as in `chat`.
         """
         started_at = time.perf_counter()
+        arguments = self._arguments(messages, tools, output_schema, kwargs)
         with self._failures.mapped():
-            events = await self._open(self._arguments(messages, tools, output_schema, kwargs))
+            events = await self._open(arguments)
         assembler = self._assembler()
         try:
             # No `yield` inside `mapped()`: what the consumer throws in is not the provider's failure.

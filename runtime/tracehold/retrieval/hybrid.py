@@ -25,7 +25,7 @@ from tracehold.retrieval.types import (
     VectorStore,
     check_top_k,
 )
-from tracehold.retrieval.vectors import SqliteVectorStore, has_vectors
+from tracehold.retrieval.vectors import SqliteVectorStore, require_numpy
 
 _log: Final = logging.getLogger(__name__)
 
@@ -58,7 +58,8 @@ class HybridRetriever:
         db_path: the SQLite file of the default backends; default in memory.
 
     Raises:
-        RetrievalError: a vector store without an embedder, SQLite without FTS5, or a file that cannot be used.
+        RetrievalError: a vector store without an embedder, an embedder without numpy, SQLite without FTS5, or a file
+            that cannot be used.
     """
 
     def __init__(
@@ -82,8 +83,12 @@ class HybridRetriever:
         path = self.db_path or IN_MEMORY
         self._keywords: KeywordIndex = SqliteKeywordIndex(path) if keyword_index is None else keyword_index
         self._vectors = vector_store
-        # Without an embedder too, when the file holds vectors: what is deleted must not stay behind in them.
-        if vector_store is None and (embedder is not None or (db_path is not None and has_vectors(path))):
+        self._by_words_alone = False
+        if vector_store is None and embedder is not None:
+            require_numpy()
+        # Without an embedder too: another program may keep vectors in the file, and what is deleted or replaced here
+        # must not stay behind in them.
+        if vector_store is None and (embedder is not None or self.db_path is not None):
             self._vectors = SqliteVectorStore(path)
 
     @property
@@ -239,8 +244,8 @@ class HybridRetriever:
             vectors = list(self._embedder.embed(texts))
         except Exception as error:
             raise RetrievalError(
-                f"the embedder {type(self._embedder).__qualname__} failed on {len(texts)} texts with "
-                f"{type(error).__name__}; nothing was written"
+                f"the embedder {type(self._embedder).__qualname__} failed with {type(error).__name__} on a batch of "
+                f"{len(texts)}"
             ) from error
         if len(vectors) != len(texts):
             raise RetrievalError(
@@ -250,10 +255,14 @@ class HybridRetriever:
 
     def _query_vector(self, query: str) -> list[float] | None:
         try:
-            return next(iter(self._embed([query])), None)
+            vector = next(iter(self._embed([query])), None)
         except RetrievalError as error:
-            _log.warning("searching by words alone: %s", error)
+            if not self._by_words_alone:  # said once, until it works again
+                _log.warning("searching by words alone: %s", error)
+            self._by_words_alone = True
             return None
+        self._by_words_alone = False
+        return vector
 
 
 def _refuse_unset(scope: Scope | None, *, all_scopes: bool, verb: str) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
+from itertools import product
 from typing import Any, Final
 
 from tracehold.core.database import IN_MEMORY, Database
 from tracehold.core.errors import RetrievalError
-from tracehold.core.scope import DIMENSIONS, Scope
+from tracehold.core.scope import Scope
 from tracehold.core.scope_columns import exact_values
 from tracehold.retrieval.entries import Entry, EntryTable, check_ids, entries_of, result_of
 from tracehold.retrieval.terms import Wanted, terms_of, wanted_by
@@ -30,6 +31,8 @@ _SEARCH: Final = (
     "ORDER BY score DESC, rowid DESC LIMIT ?"
 )
 
+_MAX_TERMS_WITH_BEGINNINGS: Final = 12
+
 _SECURE_DELETE_SINCE: Final = (3, 42)
 
 
@@ -37,7 +40,8 @@ class SqliteKeywordIndex:
     """A `KeywordIndex` in the tables `keyword_entries` and `keyword_terms` of a SQLite file.
 
     The file may be shared with other stores, threads and processes. A query is words and nothing else: it has no
-    operators, and any text is a valid one. A word finds the words that begin with it, too, from three characters on.
+    operators, and any text is a valid one. In a short query, a word of three
+    characters or more finds the words that begin with it, too.
 
     Deleted texts are overwritten in the file. Their single terms are as well with SQLite 3.42 or later; with an
     older one they stay in the index until `compact` is called.
@@ -91,10 +95,10 @@ class SqliteKeywordIndex:
         wanted = wanted_by(query)
         if not wanted:
             return []
-        expression = f"terms : ({' OR '.join(map(_expression, wanted))})"
-        places = _places_wanted(exact_values(scope, error=RetrievalError), exact=exact)
-        if places:
-            expression = f"places : ({' AND '.join(places)}) AND {expression}"
+        expression = f"terms : ({_any_of(wanted)})"
+        place = _place(exact_values(scope, error=RetrievalError), exact=exact)
+        if place:
+            expression = f"places : {place} AND {expression}"
         with self._database.reading() as connection:
             scores: dict[int, float] = dict(connection.execute(_SEARCH, (expression, top_k)).fetchall())
             rows = _TABLE.fetch(connection, list(scores), scope, exact=exact)
@@ -160,26 +164,36 @@ def _remove(connection: sqlite3.Connection, numbers: list[int]) -> None:
     _TABLE.delete(connection, numbers)
 
 
-def _expression(wanted: Wanted) -> str:
+def _any_of(wanted: list[Wanted]) -> str:
     """Return what FTS5 shall look for; our terms hold no quote, and quoted text holds no operator."""
+    # A long query says enough with whole words, and each beginning costs as much as a word.
+    with_beginnings = len(wanted) <= _MAX_TERMS_WITH_BEGINNINGS
+    return " OR ".join(_expression(item, with_beginnings=with_beginnings) for item in wanted)
+
+
+def _expression(wanted: Wanted, *, with_beginnings: bool) -> str:
     exactly = f'"{" ".join(wanted.terms)}"'
-    if not wanted.prefix:
-        return exactly
+    if wanted.is_fragment:
+        return f"{exactly} *"
     # The whole word counts twice, so that it comes before words that only begin with it.
-    return f"{exactly} * OR {exactly}" if len(wanted.terms) == 1 else f"{exactly} *"
+    return f"{exactly} * OR {exactly}" if wanted.is_beginning and with_beginnings else exactly
 
 
-def _places(key: tuple[str, ...]) -> list[str]:
-    """Return a term for each set dimension, and one for all of them together."""
-    return [*_places_wanted(key, exact=False), *_places_wanted(key, exact=True)]
+def _places(key: tuple[str, ...]) -> Iterator[str]:
+    """Yield a term for each scope that a search within may name: every choice of the set dimensions, and all exactly.
+
+    Ranking reads all rows of each term of a search, so one term that stands for just the rows in question is many
+    times faster than one a dimension. Mostly two or three dimensions are set.
+    """
+    for unset in product((False, True), repeat=len(key)):
+        if not any(skip and not value for skip, value in zip(unset, key, strict=True)):
+            yield _place(tuple("" if skip else value for skip, value in zip(unset, key, strict=True)), exact=False)
+    yield _place(key, exact=True)
 
 
-def _places_wanted(key: tuple[str, ...], *, exact: bool) -> list[str]:
-    # Digests: a dimension's value may be any text, and a term is one word.
-    if exact:
-        return [f"exact{_digest(*key)}"]
-    return [f"{dimension}{_digest(value)}" for dimension, value in zip(DIMENSIONS, key, strict=True) if value]
-
-
-def _digest(*values: str) -> str:
-    return blake2b("\0".join(f"{len(value)}:{value}" for value in values).encode(), digest_size=12).hexdigest()
+def _place(key: tuple[str, ...], *, exact: bool) -> str:
+    """Return the term of a scope, `""` for one that reaches everything: a digest, since a value may be any text."""
+    if not exact and not any(key):
+        return ""
+    named = "\0".join([str(exact), *(f"{len(value)}:{value}" for value in key)])
+    return f"p{blake2b(named.encode(), digest_size=8).hexdigest()}"

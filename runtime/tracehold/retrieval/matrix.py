@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from itertools import islice
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracehold.core.errors import RetrievalError
 from tracehold.core.scope import DIMENSIONS
+
+_ROWS_AT_ONCE: Final = 4096
+_FLOAT_BYTES: Final = 4
 
 Vector: TypeAlias = NDArray[np.float32]
 
@@ -66,17 +70,25 @@ class Matrix:
 
     def extend(self, rows: Iterable[tuple[Any, ...]]) -> None:
         """Take rows of number, vector as bytes, and the five dimensions; numbers ascend."""
-        for number, blob, *key in rows:
-            unit = _unit(from_blob(blob))
-            if unit is not None and len(unit) == self.width:
-                self._make_room()
-                self._units[self._count] = unit
-                self._numbers[self._count] = number
-                self._places[self._count] = [
-                    codes.setdefault(value, len(codes)) for codes, value in zip(self._codes, key, strict=True)
-                ]
-                self._count += 1
-            self.last_number = number
+        waiting = iter(rows)
+        while batch := list(islice(waiting, _ROWS_AT_ONCE)):
+            fitting = [row for row in batch if len(row[1]) == self.width * _FLOAT_BYTES]
+            if fitting:
+                self._take(fitting)
+            self.last_number = batch[-1][0]
+
+    def _take(self, rows: list[tuple[Any, ...]]) -> None:
+        units, lengths = _units(from_blob(b"".join(row[1] for row in rows)).reshape(len(rows), self.width))
+        kept = np.flatnonzero(lengths)
+        end = self._count + len(kept)
+        self._make_room(end)
+        self._units[self._count : end] = units[kept]
+        for index, row in zip(range(self._count, end), (rows[chosen] for chosen in kept), strict=True):
+            self._numbers[index] = row[0]
+            self._places[index] = [
+                codes.setdefault(value, len(codes)) for codes, value in zip(self._codes, row[2:], strict=True)
+            ]
+        self._count = end
 
     def nearest(self, query: Vector, *, top_k: int, key: tuple[str, ...], exact: bool) -> dict[int, float]:
         """Return row numbers and cosines, nearest first; among equals, later rows first.
@@ -87,11 +99,11 @@ class Matrix:
             key: the dimensions of a scope, unset ones as `""`.
             exact: whether unset dimensions match only unset ones; else they match anything.
         """
-        unit = _unit(query)
+        units, lengths = _units(query[np.newaxis])
         chosen = self._chosen(key, exact=exact)
-        if unit is None or not chosen.size:
+        if not lengths.all() or not chosen.size:
             return {}
-        cosines = (self._units[: self._count] if chosen.size == self._count else self._units[chosen]) @ unit
+        cosines = (self._units[: self._count] if chosen.size == self._count else self._units[chosen]) @ units[0]
         if top_k < cosines.size:  # sort only what can be among the first
             best = np.flatnonzero(cosines >= np.partition(cosines, -top_k)[-top_k])
             cosines, chosen = cosines[best], chosen[best]
@@ -106,20 +118,20 @@ class Matrix:
                 mask &= self._places[: self._count, column] == self._codes[column].get(value, -1)
         return np.flatnonzero(mask)
 
-    def _make_room(self) -> None:
-        if self._count < len(self._numbers):
+    def _make_room(self, count: int) -> None:
+        if count <= len(self._numbers):
             return
-        room = max(64, 2 * self._count)
+        room = max(64, count, 2 * self._count)
         self._units = _grown(self._units, room)
         self._numbers = _grown(self._numbers, room)
         self._places = _grown(self._places, room)
 
 
-def _unit(vector: Vector) -> Vector | None:
-    """Return the vector at length 1, or `None` for one of zeros, which points nowhere."""
-    exact = vector.astype(np.float64)  # the length of a vector of large numbers is beyond 32 bits
-    length = float(np.linalg.norm(exact))
-    return (exact / length).astype(np.float32) if length else None
+def _units(vectors: Vector) -> tuple[Vector, NDArray[np.float64]]:
+    """Return vectors at length 1, and what their lengths were; one of zeros points nowhere and stays as it is."""
+    exact = vectors.astype(np.float64)  # the length of a vector of large numbers is beyond 32 bits
+    lengths: NDArray[np.float64] = np.linalg.norm(exact, axis=1)
+    return (exact / np.where(lengths, lengths, 1)[:, np.newaxis]).astype(np.float32), lengths
 
 
 def _grown(array: NDArray[Any], room: int) -> NDArray[Any]:

@@ -53,11 +53,13 @@ class Wanted:
 
     Attributes:
         terms: at least one.
-        prefix: the last term may also be the beginning of a longer one.
+        is_beginning: it is a word, and may be the beginning of a longer one as well.
+        is_fragment: its last term is shorter than those of its script, and can only be the beginning of one.
     """
 
     terms: tuple[str, ...]
-    prefix: bool = False
+    is_beginning: bool = False
+    is_fragment: bool = False
 
 
 def terms_of(text: str) -> Iterator[str]:
@@ -85,7 +87,7 @@ def _wanted(query: str) -> Iterator[Wanted]:
         if runs:
             phrase += runs[-1].opening()
         if 1 < len(phrase) <= _MAX_PHRASE_TERMS:
-            yield Wanted(tuple(phrase), prefix=runs[-1].is_short)
+            yield Wanted(tuple(phrase), is_fragment=runs[-1].is_short)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +116,9 @@ class _Run:
     def wanted(self) -> Iterator[Wanted]:
         """What to look for."""
         if self.width:
-            yield from (Wanted((term,), prefix=self.is_short) for term in self.opening())
+            yield from (Wanted((term,), is_fragment=self.is_short) for term in self.opening())
             return
-        yield from (Wanted((word,), prefix=len(word) >= _MIN_PREFIX_CHARS) for word in _words(self.text))
+        yield from (Wanted((word,), is_beginning=len(word) >= _MIN_PREFIX_CHARS) for word in _words(self.text))
 
 
 def _runs(text: str) -> Iterator[_Run]:

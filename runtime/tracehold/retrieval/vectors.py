@@ -152,6 +152,9 @@ class SqliteVectorStore:
         self._matrix = None
 
     def _delete(self, ids: list[str], scope: Scope | None, *, exact: bool) -> None:
+        with self._database.reading() as connection:
+            if not _TABLE.find(connection, ids, scope, exact=exact):
+                return  # mostly so, for a retriever that works by words alone
         with self._database.transaction() as connection:
             _remove(connection, _TABLE.find(connection, ids, scope, exact=exact))
 
@@ -166,19 +169,6 @@ class SqliteVectorStore:
         if self._matrix is not None:
             self._matrix.extend(connection.execute(_LATER, (self._matrix.last_number,)))
         return self._matrix
-
-
-def has_vectors(db_path: str | os.PathLike[str]) -> bool:
-    """Say whether a `SqliteVectorStore` has used this file: what is deleted elsewhere in it must go there, too."""
-    found = False
-
-    def look(connection: sqlite3.Connection) -> None:
-        nonlocal found
-        sql = "SELECT 1 FROM sqlite_master WHERE name = ?"
-        found = connection.execute(sql, (_TABLE.name,)).fetchone() is not None
-
-    Database(db_path, error=RetrievalError, purpose="vectors", prepare=look).close()
-    return found
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
@@ -204,6 +194,15 @@ def _other_width(stored: int, given: int) -> str:
         f"the vector store holds vectors of {stored} numbers and was given one of {given}; index everything anew with "
         "one embedder, into a new file"
     )
+
+
+def require_numpy() -> None:
+    """Fail now, and not at the first search.
+
+    Raises:
+        RetrievalError: numpy is not installed.
+    """
+    _numeric()
 
 
 def _numeric() -> Any:

@@ -14,6 +14,7 @@ from tracehold.core.control import steering_signal
 from tracehold.core.errors import ConfigurationError, ToolError, ToolRegistrationError
 from tracehold.tools.base import Tool
 from tracehold.tools.confirmation import Confirm, aask, ask, needs_confirmation, refuse_async
+from tracehold.tools.describing import catalog_line, description_of, function_schema
 from tracehold.tools.functions import DictFunction, FunctionTool
 from tracehold.tools.parameters import Parameters, ToolParameter
 from tracehold.tools.response import ToolResponse, excerpt
@@ -212,25 +213,17 @@ class ToolRegistry:
         Raises:
             ToolError: a tool does not tell its parameters, or not as JSON.
         """
-        return [
-            {
-                "type": "function",
-                "function": {
-                    "name": name,
-                    "description": _description(entry.tool),
-                    "parameters": shown(entry.read_schema()),
-                },
-            }
-            for name, entry in self._selected(names)
-        ]
+        return [function_schema(name, entry.tool, shown(entry.read_schema())) for name, entry in self._selected(names)]
 
     def get_tools_description(self, names: Sequence[str] | None = None) -> str:
         """Return the tools with their parameters as text, for a prompt; `names` as in `to_openai_schema` (REG-08)."""
-        return "\n".join(_described(name, entry) for name, entry in self._selected(names))
+        return "\n".join(
+            description_of(name, entry.tool, shown(entry.read_schema())) for name, entry in self._selected(names)
+        )
 
     def get_catalog(self) -> str:
         """Return a line a tool, its name and the first line of its description: for choosing among many (REG-08)."""
-        return "\n".join(_line(name, entry.tool) for name, entry in self._entries.items())
+        return "\n".join(catalog_line(name, entry.tool) for name, entry in self._entries.items())
 
     def check(self, name: str, parameters: Parameters) -> Any | Refusal:
         """Return the tool to run, or why the call cannot be made: unknown, or parameters that do not fit (REG-10).
@@ -353,25 +346,3 @@ def _checked_name(tool: Any) -> str:
             f"a tool's name is 1 to {_MAX_NAME_CHARS} letters, digits, _ and -, not {excerpt(repr(name), 100)}"
         )
     return name
-
-
-def _description(tool: Any) -> str:
-    return str(getattr(tool, "description", None) or "")
-
-
-def _line(name: str, tool: Any) -> str:
-    first = _description(tool).strip().partition("\n")[0]
-    return f"- {name}: {first}" if first else f"- {name}"
-
-
-def _described(name: str, entry: _Entry) -> str:
-    schema = shown(entry.read_schema())
-    required = schema.get("required")
-    lines = [f"- {name}: {_description(entry.tool)}".rstrip(": ")]
-    properties = schema.get("properties", {})
-    for parameter, value in properties.items() if isinstance(properties, dict) else ():
-        told = value if isinstance(value, dict) else {}
-        need = "required" if isinstance(required, list) and parameter in required else "optional"
-        line = f"    {parameter} ({told.get('type', 'any')}, {need}): {told.get('description', '')}"
-        lines.append(line.rstrip(": "))
-    return "\n".join(lines)

@@ -12,7 +12,8 @@ import orjson
 
 from tracehold.core.errors import ToolRegistrationError
 from tracehold.tools.docstring import parameters_of, summary_of
-from tracehold.tools.hints import Convert, Hints, type_hints
+from tracehold.tools.hints import Hints, type_hints
+from tracehold.tools.kinds import Convert
 from tracehold.tools.parameters import Parameters, Schema, ToolParameter
 
 

@@ -64,7 +64,7 @@ async def reduce_agent(
         [message_entry(data[at]) for at in older],
         topic="steps",
         room=budget - kept,
-        max_input_tokens=budget,
+        window_tokens=budget,
         asummarize=asummarize,
         token_counter=token_counter,
         prompts=prompts,

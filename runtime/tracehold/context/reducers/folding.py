@@ -21,7 +21,7 @@ async def fold(
     *,
     topic: str,
     room: int,
-    max_input_tokens: int,
+    window_tokens: int,
     asummarize: AsyncSummarize,
     token_counter: TokenCounter,
     prompts: Prompts | None,
@@ -32,7 +32,7 @@ async def fold(
         entries: the record, oldest first; not empty.
         topic: "steps", "results" or "criticisms": which texts of `prompts` to use.
         room: tokens; `None` is returned when not even a mark fits.
-        max_input_tokens: what one call of the model may read, about.
+        window_tokens: about what the model can hold; one call reads half of it, as counts are estimates.
         asummarize: makes the summary; `""` is none.
         token_counter: estimates tokens.
         prompts: texts instead of ours.
@@ -44,7 +44,7 @@ async def fold(
             entries,
             instructions=prompt(prompts, f"{topic}_instructions", max_tokens=summary_room),
             max_summary_tokens=MAX_SUMMARY_TOKENS,
-            max_input_tokens=max_input_tokens,
+            max_input_tokens=window_tokens // 2,
             token_counter=token_counter,
         )
         text = marked(marker, await adrive(steps, asummarize), room, token_counter)

@@ -47,7 +47,7 @@ async def reduce_plan(
         [entry("result", result) for result in older],
         topic="results",
         room=budget - kept,
-        max_input_tokens=budget,
+        window_tokens=budget,
         asummarize=asummarize,
         token_counter=token_counter,
         prompts=prompts,

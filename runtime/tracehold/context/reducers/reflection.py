@@ -87,7 +87,7 @@ async def _folded(
         [entry("criticism", point) for point in points],
         topic="criticisms",
         room=room,
-        max_input_tokens=budget,
+        window_tokens=budget,
         asummarize=asummarize,
         token_counter=token_counter,
         prompts=prompts,

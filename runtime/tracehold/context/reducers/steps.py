@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,17 +17,14 @@ def split_steps(messages: Sequence[ChatMessage]) -> list[range]:
     step it follows.
     """
     begins: list[int] = []
-    step_of_call: dict[str, int] = {}
+    call_at: dict[str, int] = {}  # the latest call of an id: some models begin each turn with the same ids
     for at, message in enumerate(messages):
         if begins and _is_result(message):
-            known = [step_of_call[call] for call in _result_ids(message) if call in step_of_call]
-            owner = min(known, default=len(begins) - 1)
-            if owner < len(begins) - 1:  # other messages stand between: they are in the step too
-                del begins[owner + 1 :]
-                step_of_call = {call: min(step, owner) for call, step in step_of_call.items()}
+            asked_at = min((call_at[call] for call in _result_ids(message) if call in call_at), default=at)
+            del begins[bisect_right(begins, asked_at) :]  # what stands between a call and its result is in the step too
         else:
             begins.append(at)
-        step_of_call.update(dict.fromkeys(_call_ids(message), len(begins) - 1))
+        call_at.update(dict.fromkeys(_call_ids(message), at))
     return [range(begin, end) for begin, end in zip(begins, [*begins[1:], len(messages)], strict=True)]
 
 
