@@ -105,7 +105,7 @@ def test_a_run_has_a_waterfall(page: Page, demo: str) -> None:
     open_page(page, demo, "run?run_id=demo-refund-request")
     no_exception(page)
     expect(page.locator(".js-plotly-plot").first).to_be_visible()
-    expect(page.locator("body")).to_contain_text(re.compile(r"refund request.*issue_refund", re.DOTALL))
+    expect(page.locator("body")).to_contain_text(re.compile(r"support.*issue_refund", re.DOTALL))
 
 
 def test_the_denials_page_shows_who_blocked_what_and_why(page: Page, demo: str) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
-from tracehold import Tracer
+from tracehold import Agent, AgentTool, Interrupt, LLMResponse, Scope, SqliteCheckpointStore, Tracer, tool
+from tracehold.governance import Condition, PolicyPermissions, PolicyRule
+from tracehold.testing import ScriptedLLM, tool_call_reply
 
 MODEL: Final = "demo-scripted-model"
 
@@ -16,122 +19,124 @@ _REFUND: Final = "demo-refund-request"
 LIVE_RUNS: Final = (_REPORT, _REFUND)
 """Ids of the runs made here."""
 
-_ORDERS: Final = {
+_ORDERS: Final[dict[str, dict[str, Any]]] = {
     "A-1007": {"customer": "c-311", "total_usd": 129.90, "status": "delivered", "items": [79.90, 50.00]},
     "A-1008": {"customer": "c-311", "total_usd": 18.50, "status": "in transit", "items": [18.50]},
 }
 
-_ALLOWED: Final = frozenset({"look_up_order", "summarise_prices", "issue_refund"})
-_POLICY: Final = "demo.allow-list/1"
+_POLICY: Final = PolicyPermissions(
+    [
+        PolicyRule("demo.daily-work", "allow", ["look_up_order", "summarise_prices", "summariser", "send_email"]),
+        PolicyRule(
+            "demo.mail-stays-inside",
+            "deny",
+            ["send_email"],
+            when=[Condition("to", "not_glob", "*@shop.example")],
+            reason="this agent may write to the shop's own addresses only",
+        ),
+    ],
+    name="demo",
+)
+
+
+@tool
+async def look_up_order(order: str) -> str:
+    """Return an order's customer, total and state."""
+    await asyncio.sleep(0.03)  # so that the waterfall has something to show
+    return str(_ORDERS[order])
+
+
+@tool
+async def summarise_prices(prices: list[float]) -> str:
+    """Return the mean of some prices in USD."""
+    await asyncio.sleep(0.01)
+    return f"mean {statistics.fmean(prices):.2f} USD"
+
+
+@tool
+def send_email(to: str, subject: str) -> str:
+    """Send a mail."""
+    raise AssertionError(f"a denied tool must not run: mail {subject} to {to}")
+
+
+@tool(requires_confirmation=True)
+def issue_refund(order: str, amount_usd: float) -> str:
+    """Pay a customer back."""
+    raise AssertionError(f"a rejected tool must not run: {amount_usd} USD for {order}")
 
 
 def research_with_one_tool_too_many(tracer: Tracer) -> None:
     """Run an agent that asks for a tool it may not use, is told so, and finishes without it."""
-    with tracer.run(
-        "weekly order report", run_id=_REPORT, agent="researcher", user="dana@example.com", session="report-47"
-    ):
-        _think(tracer, "Write the weekly order report and mail it.", "I look up the orders first.", calls=True)
-        order = _call(tracer, "look_up_order", {"order": "A-1007"}, _look_up_order)
-        with tracer.span("summarise", kind="agent", agent="summariser"):
-            _think(tracer, f"Summarise: {order}", "I need the mean of the prices.", calls=True)
-            _call(tracer, "summarise_prices", {"prices": order["items"]}, _summarise_prices)
-        _think(tracer, "Now mail it.", "I send the mail.", calls=True)
-        _call(tracer, "send_email", {"to": "all-customers@example.com", "subject": "Report"}, _never)
-        _think(tracer, "The tool send_email is not allowed.", "The report is ready here instead.", calls=False)
+    prices = _ORDERS["A-1007"]["items"]
+    summariser = Agent(
+        "summariser",
+        _script(_wants("summarise_prices", {"prices": prices}), _says("The mean price is 64.95 USD.")),
+        tools=[summarise_prices],
+        tracer=tracer,
+        permissions=_POLICY,
+    )
+    researcher = Agent(
+        "researcher",
+        _script(
+            _wants("look_up_order", {"order": "A-1007"}),
+            _wants("summariser", {"task": f"Summarise the prices {prices}."}),
+            _wants("send_email", {"to": "all-customers@example.com", "subject": "Report"}),
+            _says("The mean price was 64.95 USD. I may not mail it, so the report is here instead."),
+        ),
+        "You write the weekly order report.",
+        tools=[look_up_order, AgentTool(summariser), send_email],
+        tracer=tracer,
+        permissions=_POLICY,
+    )
+    researcher.run(
+        "Write the weekly order report and mail it.",
+        run_id=_REPORT,
+        scope=Scope(user="dana@example.com", session="report-47"),
+    )
 
 
 def answer_a_refund_request(tracer: Tracer) -> None:
     """Run an agent whose refund a person rejects."""
-    with tracer.run(
-        "refund request", run_id=_REFUND, agent="support", user="sam@example.com", session="ticket-9213"
-    ) as run:
-        _think(tracer, "Customer c-311 wants 129.90 USD back for A-1007.", "I check the order.", calls=True)
-        _call(tracer, "look_up_order", {"order": "A-1007"}, _look_up_order)
-        _think(tracer, "It was delivered.", "I ask for a refund.", calls=True)
-        _ask_a_person(tracer, "issue_refund", {"order": "A-1007", "amount_usd": 129.90})
-        _think(tracer, "The refund was rejected.", "I am sorry, we cannot refund a delivered order.", calls=False)
-        run.set(output="I am sorry, we cannot refund a delivered order.")
-
-
-def _think(tracer: Tracer, prompt: str, reply: str, *, calls: bool) -> None:
-    started = time.perf_counter()
-    time.sleep(0.02 + 0.0005 * len(reply))  # the scripted model's thinking, so that the waterfall has something to show
-    prompt_tokens, reply_tokens = len(prompt) // 4 + 40, len(reply) // 4
-    tracer.emit(
-        {
-            "type": "llm_call",
-            "model": MODEL,
-            "provider": "demo",
-            "usage": {
-                "prompt_tokens": prompt_tokens,
-                "completion_tokens": reply_tokens,
-                "total_tokens": prompt_tokens + reply_tokens,
-            },
-            "latency_ms": int((time.perf_counter() - started) * 1000),
-            "has_tool_calls": calls,
-            "finish_reason": "tool_calls" if calls else "stop",
-            "input": [{"role": "user", "content": prompt}],
-            "output": reply,
-        }
+    scope = Scope(user="sam@example.com", session="ticket-9213")
+    support = Agent(
+        "support",
+        _script(
+            _wants("look_up_order", {"order": "A-1007"}),
+            _wants("issue_refund", {"order": "A-1007", "amount_usd": 129.90}),
+            _says("I am sorry, we cannot refund a delivered order."),
+        ),
+        "You answer customers of a shop.",
+        tools=[look_up_order, issue_refund],
+        tracer=tracer,
+        checkpoint_store=SqliteCheckpointStore(),
+        scope=scope,
     )
-
-
-def _call(tracer: Tracer, tool: str, params: Mapping[str, Any], run: Callable[[Mapping[str, Any]], Any]) -> Any:
-    if tool not in _ALLOWED:
-        tracer.emit(
-            {
-                "type": "tool_call",
-                "tool": tool,
-                "params": params,
-                "status": "denied",
-                "decision": "denied",
-                "decided_by": "permissions",
-                "rule": _POLICY,
-                "reason": f"{tool} is not on the allow list of this agent",
-            }
-        )
-        return None
-    started = time.perf_counter()
-    result = run(params)
-    latency_ms = (time.perf_counter() - started) * 1000
-    tracer.emit(
-        {
-            "type": "tool_call",
-            "tool": tool,
-            "params": params,
-            "status": "success",
-            "result": str(result),
-            "latency_ms": round(latency_ms, 3),
-        }
-    )
-    return result
-
-
-def _ask_a_person(tracer: Tracer, tool: str, params: Mapping[str, Any]) -> None:
-    tracer.emit(
-        {
-            "type": "approval_request",
-            "tool": tool,
-            "params": params,
-            "reason": "refunds need a person's approval",
-        }
-    )
+    waiting = support.run("Customer c-311 wants 129.90 USD back for A-1007.", run_id=_REFUND)
     time.sleep(0.15)  # the person thinks
-    reason = "delivered orders are refunded in the shop only"
-    decided = {"tool": tool, "decision": "rejected", "decided_by": "demo-approver", "reason": reason}
-    tracer.emit({"type": "approval_decision", **decided})
-    tracer.emit({"type": "tool_call", "params": params, "status": "rejected", "rule": "demo.approval/1", **decided})
+    if isinstance(waiting, Interrupt):
+        support.resume(False, approver="demo-approver", reason="delivered orders are refunded in the shop only")
 
 
-def _look_up_order(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    time.sleep(0.03)
-    return _ORDERS[params["order"]]
+def _script(*replies: Callable[[list[dict[str, Any]]], Any]) -> ScriptedLLM:
+    return ScriptedLLM(replies, model=MODEL, provider="demo")
 
 
-def _summarise_prices(params: Mapping[str, Any]) -> str:
-    time.sleep(0.01)
-    return f"mean {statistics.fmean(params['prices']):.2f} USD"
+def _wants(tool_name: str, arguments: dict[str, Any]) -> Callable[[list[dict[str, Any]]], Any]:
+    return _thinking(tool_call_reply(tool_name, arguments))
 
 
-def _never(_params: Mapping[str, Any]) -> None:
-    raise AssertionError("a denied tool must not run")
+def _says(text: str) -> Callable[[list[dict[str, Any]]], Any]:
+    return _thinking(LLMResponse(text, finish_reason="stop"))
+
+
+def _thinking(reply: LLMResponse) -> Callable[[list[dict[str, Any]]], Any]:
+    """Let the scripted model take the time a small one would, and use tokens."""
+
+    async def answer(messages: list[dict[str, Any]]) -> LLMResponse:
+        await asyncio.sleep(0.02 + 0.0005 * len(reply.content))
+        sent, said = sum(len(str(message)) for message in messages) // 4, 12 + len(reply.content) // 4
+        reply.usage = {"prompt_tokens": sent, "completion_tokens": said, "total_tokens": sent + said}
+        reply.model = MODEL
+        return reply
+
+    return answer

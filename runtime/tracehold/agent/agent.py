@@ -291,7 +291,12 @@ class Agent:
         except BaseException as error:
             await self._fail(record, journal, error, keep=True)
             raise
-        record.end({"status": "suspended", "reason": f"{len(pendings)} actions wait for a decision"})
+        record.end(
+            {
+                "status": "suspended",
+                "reason": f"waiting for {len(pendings)} decisions" if len(pendings) > 1 else "waiting for a decision",
+            }
+        )
         return Interrupt(pendings, journal.scope)
 
     async def _fail(self, record: RunRecord, journal: Journal, error: BaseException, *, keep: bool = False) -> None:

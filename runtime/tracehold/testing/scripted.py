@@ -57,6 +57,7 @@ class ScriptedLLM:
 
     Args:
         replies: any iterable of replies, read one a call; `itertools.repeat("ok")` never ends.
+        provider: what the record calls the provider; default unknown.
         model: the model's name, also in the responses made from texts. An `LLMResponse` is given back as it is.
         usage: token counts of the responses made from texts; default unknown.
         context_window: what the harness should believe, in tokens; `None` is unknown.
@@ -78,6 +79,7 @@ class ScriptedLLM:
         replies: Iterable[Reply] = (),
         *,
         model: str = "scripted",
+        provider: str | None = None,
         usage: Usage | None = None,
         context_window: int | None = None,
         max_output_tokens: int | None = None,
@@ -90,6 +92,7 @@ class ScriptedLLM:
         if piece_chars < 1:
             raise ValueError(f"piece_chars must be at least 1, not {piece_chars}")
         self.model = model
+        self.provider = provider
         self.context_window = context_window
         self.max_output_tokens = max_output_tokens
         self.protocol = protocol
