@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tracehold.context import WindowBudget as WindowBudget
     from tracehold.context import WindowBudgetConfig as WindowBudgetConfig
     from tracehold.core.control import ControlSignal as ControlSignal
+    from tracehold.core.errors import CanonicalJsonError as CanonicalJsonError
     from tracehold.core.errors import ConfigurationError as ConfigurationError
     from tracehold.core.errors import ContextWindowExceeded as ContextWindowExceeded
     from tracehold.core.errors import ExporterError as ExporterError
@@ -71,9 +72,13 @@ if TYPE_CHECKING:
     from tracehold.governance.hooks import Hook as Hook
     from tracehold.governance.permissions import Permissions as Permissions
     from tracehold.governance.permissions import ToolPermissions as ToolPermissions
+    from tracehold.governance.permissions import ToolRef as ToolRef
     from tracehold.governance.permissions import Verdict as Verdict
     from tracehold.governance.policy import PolicyPermissions as PolicyPermissions
     from tracehold.governance.policy_file import load_policy as load_policy
+    from tracehold.governance.policy_file import parse_policy as parse_policy
+    from tracehold.governance.policy_rules import Condition as Condition
+    from tracehold.governance.policy_rules import PolicyRule as PolicyRule
     from tracehold.harness.harness import Harness as Harness
     from tracehold.llm.anthropic_client import AnthropicClient as AnthropicClient
     from tracehold.llm.openai_client import OpenAIClient as OpenAIClient
@@ -121,8 +126,10 @@ _HOME: Final = {
     "ApprovalRequired": "tracehold.governance.hitl",
     "CallableGuardrail": "tracehold.governance.guardrails",
     "CallableSource": "tracehold.context",
+    "CanonicalJsonError": "tracehold.core.errors",
     "CheckpointStore": "tracehold.execution.checkpoints",
     "CollectorExporter": "tracehold.observability.exporters.collector",
+    "Condition": "tracehold.governance.policy_rules",
     "ConfigurationError": "tracehold.core.errors",
     "ConfirmCallback": "tracehold.governance.confirm",
     "ContextBuilder": "tracehold.context",
@@ -165,6 +172,7 @@ _HOME: Final = {
     "PendingAction": "tracehold.governance.hitl",
     "Permissions": "tracehold.governance.permissions",
     "PolicyPermissions": "tracehold.governance.policy",
+    "PolicyRule": "tracehold.governance.policy_rules",
     "Principal": "tracehold.governance.approvals",
     "ReducerConfig": "tracehold.context",
     "RetrievalConfig": "tracehold.retrieval",
@@ -189,6 +197,7 @@ _HOME: Final = {
     "ToolError": "tracehold.core.errors",
     "ToolParameter": "tracehold.tools",
     "ToolPermissions": "tracehold.governance.permissions",
+    "ToolRef": "tracehold.governance.permissions",
     "ToolRegistrationError": "tracehold.core.errors",
     "ToolRegistry": "tracehold.tools",
     "ToolResponse": "tracehold.tools",
@@ -209,6 +218,7 @@ _HOME: Final = {
     "governed_chat": "tracehold.execution.governed",
     "load_policy": "tracehold.governance.policy_file",
     "new_run_id": "tracehold.core.run_context",
+    "parse_policy": "tracehold.governance.policy_file",
     "tool": "tracehold.tools",
 }
 

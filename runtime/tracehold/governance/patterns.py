@@ -207,7 +207,7 @@ class _Parser:
         return self._text[self._at : self._at + 1]
 
     def _closing_dollar(self) -> bool:
-        return self._peek() == "$" and self._at == len(self._text) - 1 and self._depth == 0
+        return self._peek() == "$" and self._at == len(self._text) - 1
 
     def _fault(self, what: str) -> PatternError:
         return PatternError(f"at character {self._at + 1}: {what}")
