@@ -12,14 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final
+from typing import Final, NamedTuple, TypeAlias
 
 from tracehold.agent.journal import Journal
-from tracehold.agent.turn import TurnCall
+from tracehold.agent.turn import NESTED, TurnCall
 from tracehold.core.clock import now_ns
+from tracehold.core.errors import CanonicalJsonError, SessionError
 from tracehold.core.ids import derived_event_id
 from tracehold.execution.recording import Tracing, emit
-from tracehold.governance.approvals import bind, verify
+from tracehold.governance.approvals import Verification, bind, verify
 from tracehold.governance.decisions import Behind, Decisions, behind
 from tracehold.governance.hitl import PendingAction
 from tracehold.observability.event_types import APPROVAL_DECISION, APPROVAL_REQUEST
@@ -39,6 +40,8 @@ class Ruling:
         decided_by: the principal, `None` when nobody said.
         reason: in their own words.
         decided_at_ns: UTC nanoseconds.
+        requested_at_ns: the request it answers: the same call may be asked for again.
+        expires_at_ns: until when it could be given.
         expired: whether it came too late.
         recorded: whether its event was emitted.
     """
@@ -50,55 +53,131 @@ class Ruling:
     decided_by: str | None
     reason: str | None
     decided_at_ns: int
+    requested_at_ns: int | None = None
+    expires_at_ns: int | None = None
     expired: bool = False
     recorded: bool = False
 
 
-def rule(journal: Journal, table: Decisions, seen: Mapping[str, str] | None = None) -> list[tuple[PendingAction, str]]:
-    """Apply decisions to the pending actions of a loaded state.
+class Answer(NamedTuple):
+    """One decision as it arrives.
+
+    Attributes:
+        approved: yes or no.
+        decided_by: the principal, `None` when nobody said.
+        reason: in their own words.
+        decided_at_ns: UTC nanoseconds.
+        seen: the digest of what the approver saw, when they said.
+    """
+
+    approved: bool
+    decided_by: str | None
+    reason: str | None
+    decided_at_ns: int
+    seen: str | None = None
+
+
+Again: TypeAlias = list[tuple[PendingAction, str]]
+"""Actions that wait once more because the approval was for other arguments, each with the digest it was for."""
+
+
+def rule(journal: Journal, table: Decisions, seen: Mapping[str, str] | None = None) -> Again:
+    """Apply decisions to the pending actions of a loaded state, and return those that wait again.
 
     Args:
         journal: the suspended run.
         table: what was decided on which of them, and by whom.
         seen: digest by call id, as the approver saw the actions; checked beside the stored one.
+    """
+    now = now_ns()
+    answers = {}
+    for call_id, approved in table.items():
+        who = behind(table, call_id)
+        answers[call_id] = Answer(approved, who.decided_by, who.reason, now, (seen or {}).get(call_id))
+    return _apply(journal, answers)
+
+
+def hand_over(outer: Journal, call: TurnCall, inner: Journal) -> tuple[bool, Again]:
+    """Apply what was decided in the outer run to the actions that wait inside one of its calls.
+
+    An answer holds for the request it was given to, and for no later one under the same call id.
 
     Returns:
-        Actions that wait again because the approval was for other arguments, each with the digest it was for.
+        Whether there was an answer, and the actions that wait again.
     """
+    prefix = call.call_id + NESTED
+    asked = {prefix + action.call_id: action.requested_at_ns for action in inner.state.pending}
+    answers = {
+        ruling.call_id.removeprefix(prefix): Answer(
+            ruling.approved, ruling.decided_by, ruling.reason, ruling.decided_at_ns, ruling.digest
+        )
+        for ruling in _rulings(outer)
+        if ruling.call_id in asked and asked[ruling.call_id] == ruling.requested_at_ns
+    }
+    return bool(answers), _apply(inner, answers)
+
+
+def _apply(journal: Journal, answers: Mapping[str, Answer]) -> Again:
     state = journal.state
-    now = now_ns()
+    again = _changed_since(journal)
     waiting: list[PendingAction] = []
-    again: list[tuple[PendingAction, str]] = []
-    rulings: dict[str, Any] = journal.meta.setdefault(_RULINGS, {})
+    told: set[str] = set()  # what the call it stands in has to hear
     for action in state.pending:
-        if action.call_id not in table:
+        answer = answers.get(action.call_id)
+        if answer is None:
             waiting.append(action)
             continue
-        approved, who = table[action.call_id], behind(table, action.call_id)
-        verdict = _verdict(journal, action, seen, now)
-        if verdict == "mismatch" and approved:
-            fresh = _bound_again(journal, action, now)
+        verdict = _verdict(journal, action, answer)
+        if verdict == "mismatch" and answer.approved:
+            fresh = _bound_again(journal, action, answer.decided_at_ns)
+            again.append((fresh, answer.seen or action.digest or ""))
             waiting.append(fresh)
-            again.append((fresh, (seen or {}).get(action.call_id) or action.digest or ""))
+            if _nested_in(journal, action.call_id):
+                told.add(action.call_id)  # entered again, it shows what really waits
             continue
-        ruling = Ruling(
-            action.call_id,
-            action.tool_name,
-            approved,
-            action.digest,
-            who.decided_by,
-            who.reason,
-            now,
-            expired=verdict == "expired",
-        )
-        rulings[action.call_id] = asdict(ruling)
-    state.decisions = {call_id: ruling["approved"] for call_id, ruling in rulings.items()}
+        told.add(action.call_id)
+        _note(journal, action, answer, expired=verdict == "expired")
     for call in journal.calls:
-        if call.state == "pending" and any(call.owns(call_id) for call_id in rulings):
+        if call.state == "pending" and any(call.owns(call_id) for call_id in told):
             call.state = "waiting"
             # What still waits inside it is told again when it is entered again.
             waiting = [action for action in waiting if not call.owns(action.call_id)]
-    state.pending = waiting
+    state.pending = [*waiting, *(action for action, _ in again if action.call_id not in answers)]
+    return again
+
+
+def _note(journal: Journal, action: PendingAction, answer: Answer, *, expired: bool) -> None:
+    ruling = Ruling(
+        action.call_id,
+        action.tool_name,
+        answer.approved,
+        action.digest,
+        answer.decided_by,
+        answer.reason,
+        answer.decided_at_ns,
+        requested_at_ns=action.requested_at_ns,
+        expires_at_ns=action.expires_at_ns,
+        expired=expired,
+    )
+    journal.meta.setdefault(_RULINGS, {})[action.call_id] = asdict(ruling)
+    journal.state.decisions[action.call_id] = answer.approved
+
+
+def _changed_since(journal: Journal) -> Again:
+    """Take back approvals, given before a crash, of calls that are not what was approved any more."""
+    again: Again = []
+    for ruling in _rulings(journal):
+        call = next((call for call in journal.calls if call.call_id == ruling.call_id), None)
+        if call is None or call.state != "waiting" or not ruling.approved or ruling.expired:
+            continue
+        asked = PendingAction(
+            ruling.tool_name, call.arguments, call.call_id, digest=ruling.digest, expires_at_ns=ruling.expires_at_ns
+        )
+        if verify(asked, tool_name=call.name, arguments=call.arguments, now_ns=ruling.decided_at_ns) == "ok":
+            continue
+        _drop(journal, [ruling.call_id])
+        call.state = "pending"
+        again.append((_bound_again(journal, asked, now_ns()), ruling.digest or ""))
     return again
 
 
@@ -113,14 +192,12 @@ def decisions_of(journal: Journal) -> Decisions:
 def record(journal: Journal, tracer: Tracing | None) -> None:
     """Record decisions whose event is not out yet; an id made from the decision keeps a repeat from counting twice."""
     for ruling in _rulings(journal):
-        if ruling.recorded or _call(journal, ruling.call_id) is None:
+        if ruling.recorded or _nested_in(journal, ruling.call_id):
             continue  # one that waited inside a call is recorded there
         decision = "expired" if ruling.expired else "allowed" if ruling.approved else "rejected"
         event = {
             "type": APPROVAL_DECISION,
-            "event_id": derived_event_id(
-                ruling.decided_at_ns, str(journal.state.run_id), ruling.call_id, ruling.digest or ""
-            ),
+            "event_id": event_id_of(journal, ruling.decided_at_ns, ruling.call_id, ruling.digest or ""),
             "tool": ruling.tool_name,
             "call_id": ruling.call_id,
             "status": "ok",
@@ -134,7 +211,7 @@ def record(journal: Journal, tracer: Tracing | None) -> None:
         journal.meta[_RULINGS][ruling.call_id] = asdict(replace(ruling, recorded=True))
 
 
-def record_mismatches(again: Iterable[tuple[PendingAction, str]], tracer: Tracing | None) -> None:
+def record_mismatches(again: Again, tracer: Tracing | None) -> None:
     """Record that actions wait again, because the approval was for other arguments (DEC-02)."""
     for action, approved_digest in again:
         emit(
@@ -153,36 +230,66 @@ def record_mismatches(again: Iterable[tuple[PendingAction, str]], tracer: Tracin
         )
 
 
+def event_id_of(journal: Journal, at_ns: int, *parts: str) -> str:
+    """Return the id of an event that a crash may make this run record twice."""
+    where = journal.scope.session if journal.scope is not None and journal.inner else None
+    return derived_event_id(at_ns, str(journal.state.run_id), where or "", *parts)
+
+
 def settle(journal: Journal, call: TurnCall) -> None:
     """Forget the rulings on a call that is done, and on what waited inside it: an approval is used once."""
-    rulings = journal.meta.get(_RULINGS, {})
-    for call_id in [known for known in rulings if call.owns(known)]:
-        del rulings[call_id]
+    _drop(journal, [known for known in journal.meta.get(_RULINGS, {}) if call.owns(known)])
+
+
+def settle_inside(journal: Journal, call: TurnCall) -> None:
+    """Forget the rulings on what waited inside a call that is suspended again: it was told of them."""
+    _drop(
+        journal, [known for known in journal.meta.get(_RULINGS, {}) if call.owns(known) and known != call.call_id]
+    )
+
+
+def _drop(journal: Journal, call_ids: Iterable[str]) -> None:
+    for call_id in call_ids:
+        del journal.meta[_RULINGS][call_id]
         journal.state.decisions.pop(call_id, None)
 
 
 def _rulings(journal: Journal) -> list[Ruling]:
-    return [Ruling(**fields) for fields in journal.meta.get(_RULINGS, {}).values()]
+    try:
+        return [Ruling(**fields) for fields in journal.meta.get(_RULINGS, {}).values()]
+    except (TypeError, AttributeError) as error:
+        raise SessionError(
+            f"the stored decisions of run {journal.state.run_id} are damaged: clear its checkpoint and start it again"
+        ) from error
 
 
 def _call(journal: Journal, call_id: str) -> TurnCall | None:
-    return next((call for call in journal.calls if call.call_id == call_id and not call.nested), None)
+    return next((call for call in journal.calls if call.call_id == call_id), None)
 
 
-def _verdict(journal: Journal, action: PendingAction, seen: Mapping[str, str] | None, now: int) -> str:
-    if seen is not None and action.call_id in seen and seen[action.call_id] != action.digest:
+def _nested_in(journal: Journal, call_id: str) -> bool:
+    return _call(journal, call_id) is None and any(call.owns(call_id) for call in journal.calls)
+
+
+def _verdict(journal: Journal, action: PendingAction, answer: Answer) -> Verification:
+    if answer.seen is not None and answer.seen != action.digest:
         return "mismatch"
-    if any(call.nested and call.owns(action.call_id) for call in journal.calls):
-        return "ok"  # the agent inside judges its own
     call = _call(journal, action.call_id)
-    if call is None:
+    if call is not None:
+        name, arguments = call.name, call.arguments
+    elif _nested_in(journal, action.call_id):
+        name, arguments = action.tool_name, action.arguments  # the agent inside compares it with its call
+    else:
         return "mismatch"
-    return verify(action, tool_name=call.name, arguments=call.arguments, now_ns=now)
+    return verify(action, tool_name=name, arguments=arguments, now_ns=answer.decided_at_ns)
 
 
 def _bound_again(journal: Journal, action: PendingAction, now: int) -> PendingAction:
     call = _call(journal, action.call_id)
     if call is None:
         return action
-    fresh = bind(call.name, call.arguments, call.call_id, now_ns=now)
+    try:
+        fresh = bind(call.name, call.arguments, call.call_id, now_ns=now)
+    except CanonicalJsonError:
+        return replace(action, digest=None)  # never approved as it stands
     return replace(fresh, expires_at_ns=action.expires_at_ns)

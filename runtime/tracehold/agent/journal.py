@@ -10,7 +10,8 @@ import asyncio
 from contextvars import ContextVar
 from typing import Any
 
-from tracehold.agent.turn import OUTCOME_UNKNOWN, TurnCall
+from tracehold.agent.turn import NESTED, OUTCOME_UNKNOWN, TurnCall
+from tracehold.core.clock import now_ns
 from tracehold.core.errors import SessionError
 from tracehold.core.run_context import current_step
 from tracehold.core.scope import Scope
@@ -18,6 +19,7 @@ from tracehold.execution.checkpoints import CheckpointStore
 from tracehold.execution.state import ExecutionState
 
 _CALLS = "calls"
+_CLAIMS = "claims"
 
 
 class Journal:
@@ -28,14 +30,30 @@ class Journal:
         scope: under which scope.
         state: the run's state.
         saved: the text that stands in the store now, or `None`.
+        inner: whether the run belongs to a call of another one, which clears the state once it holds the result.
+
+    Raises:
+        SessionError: the stored calls are damaged.
     """
 
     def __init__(
-        self, store: CheckpointStore | None, scope: Scope | None, state: ExecutionState, saved: str | None = None
+        self,
+        store: CheckpointStore | None,
+        scope: Scope | None,
+        state: ExecutionState,
+        saved: str | None = None,
+        *,
+        inner: bool = False,
     ) -> None:
         self.state = state
         self.scope = scope
-        self.calls = [TurnCall(**call) for call in state.meta.get(_CALLS, ())]
+        self.inner = inner
+        try:
+            self.calls = [TurnCall(**call) for call in state.meta.get(_CALLS, ())]
+        except TypeError as error:
+            raise SessionError(
+                f"the stored calls of run {state.run_id} are damaged: clear its checkpoint and start the run again"
+            ) from error
         self._store = store
         self._saved = saved
         self._lock = asyncio.Lock()
@@ -67,6 +85,31 @@ class Journal:
                     f"run {self.state.run_id} stops here: another run or process holds the checkpoint of its scope"
                 )
             self._saved = text
+
+    async def claim(self) -> None:
+        """Take over the run as loaded. The text changes even if nothing else does: of several claims one holds.
+
+        Raises:
+            SessionError: another process was faster.
+        """
+        self.meta[_CLAIMS] = self.meta.get(_CLAIMS, 0) + 1
+        await self.save()
+
+    async def enter(self, call: TurnCall) -> None:
+        """Save that a call is about to enter its tool."""
+        call.state, call.started_at_ns = "started", now_ns()
+        await self.save()
+
+    def place_of(self, call: TurnCall) -> Scope:
+        """Return the scope under which a call keeps a state of its own.
+
+        Made of the run, the turn and the call's position, so that no two calls ever meet there: some models number
+        their calls from 0 in each reply.
+        """
+        scope = self.scope or Scope()
+        position = next(index for index, known in enumerate(self.calls) if known is call)
+        name = f"{self.state.run_id}.{self.state.remaining}.{position}"
+        return scope.with_(session=f"{scope.session or ''}{NESTED}{name}")
 
     async def clear(self) -> None:
         """Remove the state; the run is over."""

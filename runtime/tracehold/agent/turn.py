@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
+from tracehold.core import strictjson
 from tracehold.llm.protocol import ChatMessage, LLMResponse, ToolCall
 
 CallState: TypeAlias = Literal["waiting", "pending", "started", "done"]
@@ -32,6 +33,7 @@ class TurnCall:
         state: how far it has come; kept with the checkpoint, so that no tool runs twice.
         text: what the model is told, once done.
         nested: what waits is not this call but something inside it.
+        started_at_ns: when it entered its tool, UTC nanoseconds; `None` before.
     """
 
     call_id: str
@@ -41,6 +43,7 @@ class TurnCall:
     state: CallState = "waiting"
     text: str = ""
     nested: bool = False
+    started_at_ns: int | None = None
 
     def finish(self, text: str) -> None:
         """Note the result."""
@@ -74,14 +77,21 @@ def assistant_message(response: LLMResponse) -> ChatMessage:
     return message
 
 
+_KEPT_UNDER: Final = 8
+"""Levels of nesting above a call's arguments in a stored run."""
+
+
 def _call(raw: ToolCall) -> TurnCall:
-    function = raw.get("function") or {}
-    call = TurnCall(call_id=str(raw.get("id") or ""), name=str(function.get("name") or ""))
+    function = raw.get("function")
+    if not isinstance(function, Mapping):
+        return TurnCall(str(raw.get("id") or ""), "", problem="it does not say which function to call")
+    call = TurnCall(str(raw.get("id") or ""), str(function.get("name") or ""))
     arguments = function.get("arguments")
     try:
         # An empty text is how some providers write "no arguments".
-        parsed = json.loads(arguments or "{}", parse_constant=_refuse) if not isinstance(arguments, dict) else arguments
-    except (ValueError, TypeError, RecursionError) as error:
+        parsed = arguments if isinstance(arguments, dict) else strictjson.loads(arguments or "{}")
+        _check_that_it_can_be_kept(parsed)
+    except (ValueError, TypeError) as error:
         call.problem = f"its arguments are not valid JSON: {error}"
         return call
     if isinstance(parsed, dict):
@@ -91,5 +101,8 @@ def _call(raw: ToolCall) -> TurnCall:
     return call
 
 
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is not JSON")
+def _check_that_it_can_be_kept(arguments: Any) -> None:
+    """Refuse here what would end the run when its state is stored: the model can then do better."""
+    for _ in range(_KEPT_UNDER):
+        arguments = [arguments]
+    strictjson.dumps(arguments, name="arguments")

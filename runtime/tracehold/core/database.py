@@ -138,7 +138,7 @@ class Database:
                 self._file or IN_MEMORY, timeout=BUSY_WAIT_S, isolation_level=None, check_same_thread=False
             )
             try:
-                _use_write_ahead_log(connection)
+                use_write_ahead_log(connection, BUSY_WAIT_S)
                 connection.execute(f"PRAGMA synchronous = {self._synchronous}")
                 connection.execute("PRAGMA secure_delete = ON")
                 connection.execute("BEGIN IMMEDIATE")
@@ -232,9 +232,15 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_creating)
 
 
-def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
-    # When several programs open a new file at once, SQLite may answer "busy" here without waiting.
-    deadline = time.monotonic() + BUSY_WAIT_S
+def use_write_ahead_log(connection: sqlite3.Connection, wait_s: float) -> None:
+    """Switch a file to write-ahead logging, waiting for others that open it for at most about `wait_s` seconds.
+
+    When several programs open a new file at once, SQLite may answer "busy" to this without waiting itself.
+
+    Raises:
+        sqlite3.OperationalError: the file stayed locked.
+    """
+    deadline = time.monotonic() + wait_s
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")

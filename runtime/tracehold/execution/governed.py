@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from tracehold.core.copying import copy_json
-from tracehold.core.errors import RunCancelled, RunLimitExceeded
+from tracehold.core.errors import LLMResponseError, RunCancelled, RunLimitExceeded
 from tracehold.execution.limits import Limits
 from tracehold.execution.recording import Place, Tracing, failed, stopped, text_of
 from tracehold.execution.running import current_limits
@@ -87,10 +87,18 @@ class ModelCall:
         try:
             self._limits.check("llm")
             self._limits.start("llm")
-        except (RunLimitExceeded, RunCancelled) as error:
-            if self._tracer is not None:
-                Place().emit(self._tracer, self._event(stopped(error)))
+        except BaseException as error:
+            self._record_refusal(error)
             raise
+
+    def _record_refusal(self, error: BaseException) -> None:
+        if self._tracer is None:
+            return
+        try:
+            fields = stopped(error) if isinstance(error, RunLimitExceeded | RunCancelled) else failed(error)
+            Place().emit(self._tracer, self._event(fields))
+        except Exception as second:  # noqa: BLE001 - the first error matters more
+            attach(error, second)
 
     def withdraw(self) -> None:
         """Uncount the call: what stands before it failed, and it will not be made."""
@@ -113,16 +121,16 @@ class ModelCall:
         """
         self.begin()
         try:
-            response = await self._llm.chat(self._messages, **kwargs)
+            response = checked_response(self._llm, await self._llm.chat(self._messages, **kwargs))
         except BaseException as error:
             self.fail(error)
             raise
         self.settle(
-            usage=response.usage,
-            model=response.model,
-            finish_reason=response.finish_reason,
+            usage=getattr(response, "usage", None),
+            model=getattr(response, "model", None),
+            finish_reason=getattr(response, "finish_reason", None),
             response=response,
-            fields={"has_tool_calls": bool(response.tool_calls)},
+            fields={"has_tool_calls": bool(getattr(response, "tool_calls", None))},
         )
         if after is not None:
             await after(response)
@@ -196,6 +204,19 @@ class ModelCall:
         return event
 
 
+def checked_response(llm: object, response: Any) -> LLMResponse:
+    """Return `response`, which a client gave back, if it looks like one.
+
+    Raises:
+        LLMResponseError: it does not; the call was made and counts.
+    """
+    if not hasattr(response, "content"):
+        raise LLMResponseError(
+            f"{type(llm).__name__} gave back {type(response).__name__} where an LLMResponse is expected"
+        )
+    return response  # type: ignore[no-any-return]  # judged by its shape (LLM-03)
+
+
 def attach(error: BaseException, second: BaseException) -> None:
     """Add to `error` that `second` happened while it was on its way out (HAR-32)."""
     error.add_note(
@@ -206,6 +227,6 @@ def attach(error: BaseException, second: BaseException) -> None:
 def _said(response: LLMResponse | str) -> Any:
     if isinstance(response, str):
         return response
-    if response.tool_calls:
+    if getattr(response, "tool_calls", None):
         return {"content": response.content, "tool_calls": response.tool_calls}
     return response.content

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 from tracehold.context import WindowBudgetConfig
-from tracehold.execution.governed import ModelCall
+from tracehold.execution.governed import ModelCall, checked_response
 from tracehold.governance.hooks import fire
 from tracehold.harness.services import Services
 from tracehold.llm.protocol import ChatMessage, LLMClient, LLMResponse, StreamStats
@@ -40,7 +40,7 @@ async def stream_llm(
                     yield piece
                 else:
                     # Read on: a client may deliver its statistics after its last item.
-                    stream.response = piece
+                    stream.response = checked_response(services.llm, piece)
     except GeneratorExit:
         stream.status = "cancelled"
         raise
@@ -92,7 +92,7 @@ class _Stream:
         if self.status is not None:
             fields |= {"status": self.status, "reason": "the consumer closed the stream"}
         if self.response is not None:
-            fields["has_tool_calls"] = bool(self.response.tool_calls)
+            fields["has_tool_calls"] = bool(getattr(self.response, "tool_calls", None))
         self._call.settle(
             usage=usage,
             model=getattr(told, "model", None),

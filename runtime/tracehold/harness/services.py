@@ -11,6 +11,7 @@ from tracehold.execution.recording import Tracing
 from tracehold.governance.confirm import ConfirmCallback
 from tracehold.governance.hooks import Hook
 from tracehold.governance.permissions import Permissions
+from tracehold.harness.registry_seam import seam
 from tracehold.llm.protocol import LLMClient
 from tracehold.tools.registry import ToolRegistry
 
@@ -80,6 +81,7 @@ class Services:
             )
         self.llm = llm
         self.tool_registry = tool_registry
+        self.tools = seam(tool_registry)
         self.confirm = confirm
         self.tracer = tracer
         self.permissions = permissions

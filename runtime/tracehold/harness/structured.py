@@ -33,7 +33,7 @@ CORRECTION: Final = (
     "Answer again with one JSON value that conforms to the schema, and nothing else."
 )
 
-_FENCE: Final = re.compile(r"```[a-zA-Z]*\s*\n(.*?)```", re.DOTALL)
+_FENCE: Final = "```"
 _OPENING: Final = re.compile(r"[{\[]")
 _MAX_CANDIDATES: Final = 32
 """How many places in a reply are tried: each failing one may cost a pass over the rest."""
@@ -92,7 +92,7 @@ def _validated(text: str, schema_model: type[Model]) -> Model:
 
 def json_values(text: str) -> Iterator[Any]:
     """Yield the JSON values found in a reply: the whole of it, fenced blocks, then what stands in prose (HAR-39)."""
-    for candidate in (text, *_FENCE.findall(text)):
+    for candidate in (text, *_fenced(text)):
         try:
             yield json.loads(candidate)
         except (ValueError, RecursionError):
@@ -109,6 +109,12 @@ def json_values(text: str) -> Iterator[Any]:
             position = opening.end()
         else:
             yield value
+
+
+def _fenced(text: str) -> list[str]:
+    """Return what stands between pairs of fences, without the language on the opening one's line."""
+    parts = text.split(_FENCE, 2 * _MAX_CANDIDATES)
+    return [block.partition("\n")[2] for block in parts[1:-1:2]]
 
 
 def describe(error: ValueError) -> str:

@@ -15,6 +15,7 @@ from tracehold.execution.recording import Place, Tracing, emit, failed, stopped
 from tracehold.execution.running import current_limits
 from tracehold.governance.hitl import ApprovalRequired
 from tracehold.governance.hooks import fire
+from tracehold.governance.permissions import shown
 from tracehold.harness.services import Services
 from tracehold.harness.tool_gates import Passed, Stopped, pass_gates
 from tracehold.observability.event_types import APPROVAL_REQUEST, TOOL_CALL
@@ -39,16 +40,16 @@ async def exec_tool(
         if limits is not None:
             _enter(limits, passed)
     except (RunLimitExceeded, RunCancelled) as error:
-        call.record(stopped(error))
+        call.record(stopped(error), error)
         raise
     except Stopped as verdict:
         call.record(_verdict_fields(verdict))
-        return ToolResponse.error(f"{name} was not run: {verdict.reason}")
+        return ToolResponse.error(f"{shown(str(name))} was not run: {verdict.reason}")
     except ApprovalRequired as waiting:
         call.suspend(waiting)
         raise
     except BaseException as error:
-        call.record(failed(error))
+        call.record(failed(error), error)
         raise
     return await _run(services, call, passed, limits)
 
@@ -70,7 +71,7 @@ def _enter(limits: Limits, passed: Passed) -> None:
 
 
 async def _run(services: Services, call: _Call, passed: Passed, limits: Limits | None) -> ToolResponse:
-    registry = services.tool_registry
+    registry = services.tools
     assert registry is not None  # noqa: S101 - the gates let nothing pass without one
     if services.hooks:
         try:
@@ -78,7 +79,7 @@ async def _run(services: Services, call: _Call, passed: Passed, limits: Limits |
         except BaseException as error:
             if limits is not None:
                 limits.take_back("tool")  # it never entered the tool (HAR-57)
-            call.record(failed(error))
+            call.record(failed(error), error)
             raise
     call.begin()
     try:
@@ -132,24 +133,25 @@ class _Call:
                 raise
             attach(error, second)
 
-    def record(self, fields: Mapping[str, Any]) -> None:
-        """Record a call that never ran: no latency (HAR-44)."""
-        emit(self._tracer, self._event(fields))
+    def record(self, fields: Mapping[str, Any], error: BaseException | None = None) -> None:
+        """Record a call that never ran: no latency (HAR-44). When that fails, an `error` on its way out still wins."""
+        try:
+            emit(self._tracer, self._event(fields))
+        except Exception as second:
+            if error is None:
+                raise
+            attach(error, second)
 
     def suspend(self, waiting: ApprovalRequired) -> None:
         """Record that the call waits for a person (DEC-01)."""
-        emit(
-            self._tracer,
-            self._event(
-                {
-                    "type": APPROVAL_REQUEST,
-                    "status": "suspended",
-                    "decision": "suspended",
-                    "digest": waiting.pending.digest,
-                    "reason": "this call needs a person's approval",
-                }
-            ),
-        )
+        fields = {
+            "type": APPROVAL_REQUEST,
+            "status": "suspended",
+            "decision": "suspended",
+            "digest": waiting.pending.digest,
+            "reason": "this call needs a person's approval",
+        }
+        self.record(fields, waiting)
 
     def _event(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         event: dict[str, Any] = {"type": TOOL_CALL, "tool": self.name, "params": self.parameters, **fields}

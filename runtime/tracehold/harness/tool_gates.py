@@ -79,11 +79,11 @@ async def pass_gates(
         Stopped: a gate said no.
         ApprovalRequired: a person must decide first (HAR-46).
     """
-    registry = services.tool_registry
+    registry = services.tools
     tool = registry.get(name) if registry is not None else None
     fields = permit(services.permissions, tool if tool is not None else name, parameters)
     if registry is None:
-        raise Stopped("unknown_tool", f"tool {name} cannot be called: this agent has no tools", "harness")
+        raise Stopped("unknown_tool", "this agent has no tools", "harness")
     checked = registry.check(name, parameters)
     if isinstance(checked, Refusal):
         raise Stopped(checked.decision, checked.text, "registry")
@@ -91,8 +91,13 @@ async def pass_gates(
         return Passed(checked, fields)
     if decisions is not None:
         approved = _approved(services, name, parameters, call_id, decisions)
-        return Passed(checked, fields | approved)
-    return Passed(checked, fields | await _confirmed(services, checked, parameters), waited=True)
+        return Passed(checked, _by_person(fields, approved))
+    return Passed(checked, _by_person(fields, await _confirmed(services, checked, parameters)), waited=True)
+
+
+def _by_person(permitted: dict[str, Any], approved: dict[str, Any]) -> dict[str, Any]:
+    """Return what the record says when a person had the last word: theirs, and the policy that was in force."""
+    return {key: value for key, value in permitted.items() if key == "policy_digest"} | approved
 
 
 def permit(permissions: Permissions | None, tool: Tool | str, parameters: dict[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ def summarize(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         by_type[str(event.get("type"))] += 1
         usage = event.get("usage")
         if isinstance(usage, Mapping):
-            tokens += int(_number(usage.get("total_tokens")))
+            tokens += max(0, int(_number(usage.get("total_tokens"))))
         latency_ms += _number(event.get("latency_ms"))
     return {
         "events": by_type.total(),

@@ -135,6 +135,8 @@ class SqliteBookkeeping(SyncBookkeeping):
             )
         self._table = table
         self._where = f'FROM "{table}" WHERE '
+        # Named, since the planner would rather read all notes of a scope to find out that none is pending.
+        self._where_pending = f'FROM "{table}" INDEXED BY "{table}_pending" WHERE hash IS NULL AND '
         self._database = Database(db_path, error=RetrievalError, purpose="index bookkeeping", prepare=self._prepare)
 
     def get_hash(self, scope: Scope, id: str) -> str | None:  # noqa: A002 - documented name
@@ -161,27 +163,27 @@ class SqliteBookkeeping(SyncBookkeeping):
 
     def tracked_ids(self, scope: Scope) -> set[str]:
         """Return the ids noted with a hash under exactly this scope."""
-        return self._ids(scope, "hash IS NOT NULL")
+        return self._ids(scope, f"{self._where} hash IS NOT NULL AND")
 
     def pending_ids(self, scope: Scope) -> set[str]:
         """Return the ids pending under exactly this scope."""
-        return self._ids(scope, "hash IS NULL")
+        return self._ids(scope, self._where_pending)
 
     def exact_scopes(self, scope: Scope | None = None, *, pending: bool = False) -> set[Scope]:
         """Return the exact scopes with a note, where the set dimensions of `scope` match."""
         where, values = restricting(scope, error=RetrievalError)
-        state = "hash IS NULL" if pending else "true"
+        source = self._where_pending if pending else self._where
         with self._database.reading() as connection:
-            sql = f"SELECT DISTINCT {SCOPE_COLUMNS} {self._where} {where} AND {state}"
+            sql = f"SELECT DISTINCT {SCOPE_COLUMNS} {source} {where}"
             return {Scope(*key) for key in connection.execute(sql, values)}
 
     def close(self) -> None:
         """Release the file; a second call does nothing."""
         self._database.close()
 
-    def _ids(self, scope: Scope, state: str) -> set[str]:
+    def _ids(self, scope: Scope, source: str) -> set[str]:
         with self._database.reading() as connection:
-            sql = f"SELECT id {self._where} {EXACT} AND {state}"
+            sql = f"SELECT id {source} {EXACT}"
             return {text_from_column(id_) for (id_,) in connection.execute(sql, _values(scope))}
 
     def _note(self, scope: Scope, pairs: Iterable[tuple[str, str | None]]) -> None:
