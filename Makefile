@@ -12,6 +12,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 UV     := $(BIN)/uv pip install --quiet --python $(BIN)/python
 DEMO   ?=
+BENCH  ?=
 TESTS  ?= tests
 
 .PHONY: help demo up test soak lint types format bench docs clean
@@ -59,11 +60,11 @@ types: $(VENV)/.dev ## The type checker, strict
 format: $(VENV)/.dev ## Format the code and apply the linter's safe fixes
 	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format .
 
-bench: $(VENV)/.dev ## Ingest and emit benchmarks, each beside a floor measured in the same run
-	@$(BIN)/python benchmarks/run.py
+bench: $(VENV)/.dev ## Emit, gates, locks and ingest, each beside a floor (BENCH="--only gates" picks, BENCH=--help tells)
+	@$(BIN)/python benchmarks/run.py $(BENCH)
 
 docs: $(VENV)/.dev ## Write the generated pages of the documentation anew
-	@$(BIN)/python -m tests.generate_docs
+	@$(BIN)/python tests/generate_docs.py
 
 clean: ## Remove the private environment, the demo's store and caches
 	rm -rf $(VENV) .demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -8,29 +8,24 @@ from __future__ import annotations
 
 import http.client
 import os
-import signal
-import subprocess
-import sys
 import tempfile
 import threading
 import time
 from pathlib import Path
 
-import duckdb
-import floor_server
+import servers
 import spans
 from figures import percentile, table
 
 SPANS = 100
 PACED = 5_000
 """Spans a second: the goal, whose latency is what a sender would see."""
-HERE = Path(__file__).parent
 
 
 def run(seconds: float) -> None:
     """Measure and print."""
     rows = []
-    for name, start in (("collector", _start_collector), ("floor: parse, append, fsync", _start_floor)):
+    for name, start in (("collector", servers.start_collector), ("floor: parse, append, fsync", servers.start_floor)):
         with tempfile.TemporaryDirectory() as folder:
             port, process = start(Path(folder))
             try:
@@ -39,8 +34,7 @@ def run(seconds: float) -> None:
                     _phase(*server, senders, seconds, pace) for senders, pace in ((1, None), (4, None), (4, PACED))
                 ]
             finally:
-                process.send_signal(signal.SIGTERM)
-                process.wait()
+                servers.stop(process)
             rows += phases
             if name == "collector":
                 _check(Path(folder), sum(row[-1] for row in rows))
@@ -108,41 +102,8 @@ def _phase(
     )
 
 
-def _start_collector(folder: Path) -> tuple[int, subprocess.Popen[bytes]]:
-    port = floor_server.free_port()
-    command = [
-        str(Path(sys.executable).with_name("tracehold")),
-        "collect",
-        "--port",
-        str(port),
-        "--data-dir",
-        str(folder),
-    ]
-    return port, _start(command, port)
-
-
-def _start_floor(folder: Path) -> tuple[int, subprocess.Popen[bytes]]:
-    port = floor_server.free_port()
-    return port, _start([sys.executable, str(HERE / "floor_server.py"), str(port), str(folder / "journal")], port)
-
-
-def _start(command: list[str], port: int) -> subprocess.Popen[bytes]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("TRACEHOLD_")}
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment)
-    for _ in range(600):
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
-        try:
-            connection.request("GET", "/readyz")
-            if connection.getresponse().status == 200:
-                return process
-        except OSError:
-            time.sleep(0.05)
-    raise SystemExit(f"{command[0]} did not answer on port {port}")
-
-
 def _check(folder: Path, sent: int) -> None:
-    with duckdb.connect(str(folder / "tracehold.duckdb"), read_only=True) as store:
-        (stored,) = store.execute("SELECT count(DISTINCT event_id) FROM events").fetchone() or (0,)
+    stored = servers.events_stored(folder)
     if stored < sent:
         raise SystemExit(f"{sent} spans were acknowledged, the store holds {stored}")
 

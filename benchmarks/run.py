@@ -1,7 +1,11 @@
-"""`make bench`: what an event costs, each figure beside a floor and a peer measured in the same run.
+"""`make bench`: what recording and gating cost, each figure beside a floor and a peer measured in the same run.
 
 Machines are shared and noisy: quote the ratios. Absolute figures are goals, and mean something only with the machine
 they were measured on, which is printed first.
+
+With `--peer-python` (or `TRACEHOLD_PEER_PYTHON`) naming an interpreter that has the package of the documented runtime,
+its emit and its behaviour under a lock are measured in turns with ours; give `--python` an interpreter of the same
+version that has Tracehold.
 """
 
 from __future__ import annotations
@@ -9,23 +13,56 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+from collections.abc import Callable
+from dataclasses import dataclass
 
+import burst
 import emit
+import gates
 import ingest
+import locked
+import peer
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What was asked for."""
+
+    seconds: float
+    events: int
+    calls: int
+    rounds: int
+    ours: peer.Side
+    other: peer.Side | None
+
+
+PARTS: dict[str, Callable[[Chosen], None]] = {
+    "emit": lambda chosen: emit.run(chosen.events),
+    "peer": lambda chosen: peer.run(chosen.ours, chosen.other, chosen.events, chosen.rounds),
+    "burst": lambda _chosen: burst.run(),
+    "gates": lambda chosen: gates.run(chosen.calls),
+    "locked": lambda chosen: locked.run(chosen.ours, chosen.other),
+    "ingest": lambda chosen: ingest.run(chosen.seconds),
+}
 
 
 def main() -> None:
-    """Run both benchmarks and print their tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=["emit", "ingest"], help="run one of the two")
+    """Run the benchmarks and print their tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=PARTS, action="append", help="run this one; may be given several times")
     parser.add_argument("--seconds", type=float, default=5.0, help="how long each ingest phase lasts")
     parser.add_argument("--events", type=int, default=20_000, help="events in each emit round")
-    chosen = parser.parse_args()
+    parser.add_argument("--calls", type=int, default=2_000, help="gated tool calls in each round")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of A B B A against the peer")
+    parser.add_argument("--peer-python", help="an interpreter that has the documented runtime's package")
+    parser.add_argument("--python", help="the interpreter that runs ours beside it; default this one")
+    given = parser.parse_args()
     print(f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.machine()} {platform.system()}\n")
-    if chosen.only != "ingest":
-        emit.run(chosen.events)
-    if chosen.only != "emit":
-        ingest.run(chosen.seconds)
+    chosen = Chosen(
+        given.seconds, given.events, given.calls, given.rounds, *peer.sides(given.python, given.peer_python)
+    )
+    for name in given.only or PARTS:
+        PARTS[name](chosen)
 
 
 if __name__ == "__main__":

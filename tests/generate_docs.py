@@ -10,18 +10,19 @@ import os
 import re
 import subprocess
 import sys
-import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
+from contract import clause_tests as clauses
+from contract.import_map import ImportMap
+
 ROOT: Final = Path(__file__).resolve().parent.parent
 DOCS: Final = ROOT / "docs"
-CLAUSES: Final = ROOT / "tests" / "contract" / "clauses"
 
 _NOTICE: Final = "<!-- Made by `make docs`. Change the source it names, not this page. -->"
-_CLAUSE: Final = re.compile(r"\b([A-Z]{3,4})-(\d{2})\b")
-_CLAUSE_RANGE: Final = re.compile(r"\b([A-Z]{3,4})-(\d{2}) to (?:\1-)?(\d{2})\b")
+_SHOWN_TESTS: Final = 3
+"""How many tests of a clause its row names."""
 
 
 def queries_page() -> str:
@@ -134,23 +135,97 @@ def dialects_page() -> str:
 
 def clauses_page() -> str:
     """The clauses of the contract this version answers for, and the tests that name each."""
-    named = tests_by_clause()
-    exceptions = clause_list("exceptions")
+    promises, exceptions = clauses.clause_list("clauses"), clauses.clause_list("exceptions")
+    named = clauses.named_by_tests()
+    tested = sum(clause in named for clause in promises)
+    missing = ", ".join(clause for clause in promises if clause not in named and clause not in exceptions)
+    chapters: dict[str, list[str]] = {}
+    for clause in promises:
+        chapters.setdefault(clause.partition("-")[0], []).append(clause)
     lines = [
         *_head("The contract, clause by clause", "`tests/contract/clauses/*.toml` and the comments of the tests"),
         "Each promise has an id. A test that checks it names the id in a comment; a promise that no test names fails the",
-        "build unless it is listed here with a reason.",
+        "build unless it is listed here with a reason. Paths begin at `tests/`. Where a file is named without a function, a",
+        "comment of the whole file names the clause.",
+        "",
+        f"{len(promises)} clauses: {tested} tested, {len(exceptions)} with a reason instead, missing: {missing or 'none'}.",
         "",
         *_table(
-            ["id", "promise", "tests"],
+            ["chapter", "ids", "clauses", "tested"],
             [
                 [
-                    clause,
-                    words,
-                    ", ".join(f"`{path}`" for path in named.get(clause, [])) or f"none yet: {exceptions.get(clause)}",
+                    f"[{_chapter(prefix)}](#{_anchor(_chapter(prefix))})",
+                    f"{members[0]} to {members[-1]}",
+                    str(len(members)),
+                    str(sum(clause in named for clause in members)),
                 ]
-                for clause, words in clause_list("clauses").items()
+                for prefix, members in chapters.items()
             ],
+        ),
+    ]
+    for prefix, members in chapters.items():
+        rows = [
+            [
+                clause,
+                promises[clause],
+                _shortened(named.get(clause, [])),
+                "tested" if clause in named else exceptions.get(clause, "missing"),
+            ]
+            for clause in members
+        ]
+        lines += ["", f"## {_chapter(prefix)}", "", *_table(["id", "promise", "tests", "state"], rows)]
+    return _page(lines)
+
+
+def import_map_page() -> str:
+    """Where a program written for the documented runtime finds each name here, and what differs."""
+    import tracehold
+
+    names = ImportMap(tracehold)
+    lines = [
+        *_head(
+            f"From {names.package} to Tracehold",
+            "`tests/contract/documented_a.json`, `tests/contract/import_map.toml` and the signatures in the code",
+        ),
+        f"A program written for {names.package} {names.version} changes its imports and keeps its calls: every documented name",
+        "comes from `tracehold` itself, whatever module it came from, with the documented parameters, order and defaults.",
+        "",
+        "```diff",
+        f"-from {names.package} import Harness, Tracer",
+        f"-from {names.package}.runtime.sessions import SqliteSessionStore",
+        "+from tracehold import Harness, SqliteSessionStore, Tracer",
+        "```",
+        "",
+        "Where the documented behaviour leaves a point open, or was changed on purpose, is listed as decisions (DEC) in",
+        f"[clauses.md](clauses.md#{_anchor(clauses.CHAPTERS['DEC'])}).",
+        "",
+        "## What has another name",
+        "",
+        *_table(["there", "here", "why"], [[f"`{old}`", f"`{new}`", why] for old, new, why in names.renamed]),
+        "",
+        "## Documented names",
+        "",
+        "What is added is keyword-only and has a default, so that a documented call means what it meant.",
+        "",
+        *_table(
+            ["documented import", "here", "added parameters"],
+            [[f"`{there}`", f"`{here}`", more] for there, here, more in names.documented()],
+        ),
+        "",
+        "## Further names that are here too",
+        "",
+        "The documented names or their clauses mention these, or programs expect them. Where a clause states how one is",
+        "called, a test holds it.",
+        "",
+        *_table(["import", "here"], [[f"`{there}`", f"`{here}`"] for there, here in names.others()]),
+        "",
+        "## What is not here",
+        "",
+        f"These public names of {names.package} are no part of the documented runtime, and Tracehold has none of that name:",
+        "",
+        *_table(
+            ["module", "names"],
+            [[f"`{module}`", ", ".join(f"`{name}`" for name in absent)] for module, absent in names.absent().items()],
         ),
     ]
     return _page(lines)
@@ -191,6 +266,7 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "cli.md": cli_page,
     "dialects.md": dialects_page,
     "clauses.md": clauses_page,
+    "import-map.md": import_map_page,
 }
 """Pages that are made as a whole, by their name in `docs/`."""
 
@@ -220,27 +296,6 @@ def verbs() -> list[str]:
     return list(_command().commands)
 
 
-def clause_list(table: str) -> dict[str, str]:
-    """A table of the files in `tests/contract/clauses`, put together: id to words."""
-    found: dict[str, str] = {}
-    for path in sorted(CLAUSES.glob("*.toml")):
-        found |= tomllib.loads(path.read_text("utf-8")).get(table, {})
-    return dict(sorted(found.items()))
-
-
-def tests_by_clause() -> dict[str, list[str]]:
-    """Clause id to the test files that name it, sorted."""
-    found: dict[str, list[str]] = {}
-    for path in sorted((ROOT / "tests").rglob("test_*.py")):
-        text = path.read_text("utf-8")
-        ids = {f"{prefix}-{number}" for prefix, number in _CLAUSE.findall(text)}
-        for prefix, first, last in _CLAUSE_RANGE.findall(text):
-            ids |= {f"{prefix}-{number:02d}" for number in range(int(first), int(last) + 1)}
-        for clause in ids:
-            found.setdefault(clause, []).append(path.relative_to(ROOT).as_posix())
-    return found
-
-
 def _command():
     import typer
     from tracehold_collector.cli.app import app
@@ -261,6 +316,19 @@ def _help(*verb: str) -> str:
         [sys.executable, "-c", command, *verb, "--help"], env=environment, capture_output=True, text=True, check=True
     )
     return "\n".join(line.rstrip() for line in done.stdout.strip().splitlines())
+
+
+def _chapter(prefix: str) -> str:
+    return clauses.CHAPTERS.get(prefix, prefix)
+
+
+def _anchor(heading: str) -> str:
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def _shortened(tests: Sequence[str]) -> str:
+    shown = ", ".join(f"`{test}`" for test in tests[:_SHOWN_TESTS])
+    return f"{shown} and {len(tests) - _SHOWN_TESTS} more" if len(tests) > _SHOWN_TESTS else shown
 
 
 def _allowed(choices: Sequence[str], minimum: int | None, maximum: int | None) -> str:

@@ -1,0 +1,57 @@
+"""The collector and the floor, each as a process of its own on a free port of the loopback."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import duckdb
+import floor_server
+
+HERE = Path(__file__).parent
+
+
+def start_collector(folder: Path) -> tuple[int, subprocess.Popen[bytes]]:
+    """Serve the store in `folder`; return the port and the process once it answers."""
+    port = floor_server.free_port()
+    program = str(Path(sys.executable).with_name("tracehold"))
+    return port, _start([program, "collect", "--port", str(port), "--data-dir", str(folder)], port)
+
+
+def start_floor(folder: Path) -> tuple[int, subprocess.Popen[bytes]]:
+    """The same for the server that only parses, appends and syncs."""
+    port = floor_server.free_port()
+    return port, _start([sys.executable, str(HERE / "floor_server.py"), str(port), str(folder / "journal")], port)
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End it and wait; one that has ended is left alone."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+
+
+def events_stored(folder: Path) -> int:
+    """How many different events a stopped collector's store holds."""
+    with duckdb.connect(str(folder / "tracehold.duckdb"), read_only=True) as store:
+        (stored,) = store.execute("SELECT count(DISTINCT event_id) FROM events").fetchone() or (0,)
+    return int(stored)
+
+
+def _start(command: list[str], port: int) -> subprocess.Popen[bytes]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TRACEHOLD_")}
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment)
+    for _ in range(600):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
+        try:
+            connection.request("GET", "/readyz")
+            if connection.getresponse().status == 200:
+                return process
+        except OSError:
+            time.sleep(0.05)
+    raise SystemExit(f"{command[0]} did not answer on port {port}")
