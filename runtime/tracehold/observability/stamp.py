@@ -42,11 +42,11 @@ STRUCTURAL: Final = frozenset(
 """Top-level fields whose identifiers are never masked or cut (DEC-10, TRC-13)."""
 
 
-def stamp(event: Mapping[str, Any], run: RunContext, parent: OpenSpan | None) -> dict[str, Any]:
-    """Return a copy of `event` that says which event it is, when it was and where in its run it stands.
+def stamp(event: Mapping[str, Any], run: RunContext, parent: OpenSpan | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a copy of `event` with what its run says of it, and apart from it the ids and times made here.
 
-    Fields the event already carries win. An event that names another run than `run` gets that run's trace and hangs
-    under that run's root.
+    Those need no cleaning, and are put in when the rest is clean. Fields the event already carries win. An event that
+    names another run than `run` gets that run's trace and hangs under that run's root.
 
     Args:
         event: a Tracer event; not modified (TRC-23).
@@ -54,9 +54,10 @@ def stamp(event: Mapping[str, Any], run: RunContext, parent: OpenSpan | None) ->
         parent: the innermost open span, or `None` for the run's root.
     """
     stamped = dict(event)
+    own: dict[str, Any] = {}
     now = now_ns()
     if "event_id" not in stamped:
-        stamped["event_id"] = new_event_id(now)
+        own["event_id"] = new_event_id(now)
     own_run = stamped.get("run_id")
     if own_run is None or own_run == run.run_id:
         stamped["run_id"] = run.run_id
@@ -70,16 +71,18 @@ def stamp(event: Mapping[str, Any], run: RunContext, parent: OpenSpan | None) ->
             stamped["step_index"] = run.take_step()
     else:
         trace_id, root = run_trace_id(str(own_run)), run_root_span_id(str(own_run))
-    stamped.setdefault("trace_id", trace_id)
+    if "trace_id" not in stamped:
+        own["trace_id"] = trace_id
     if "span_id" not in stamped:
-        stamped["span_id"] = new_span_id()
-        stamped.setdefault("parent_span_id", root)
+        own["span_id"] = new_span_id()
+        if "parent_span_id" not in stamped:
+            own["parent_span_id"] = root
     if "started_at_ns" not in stamped:
         width = _latency_ns(stamped.get("latency_ms"))
-        stamped["started_at_ns"] = now - (width or 0)
-        if width is not None:
-            stamped.setdefault("duration_ns", width)
-    return stamped
+        own["started_at_ns"] = now - (width or 0)
+        if width is not None and "duration_ns" not in stamped:
+            own["duration_ns"] = width
+    return stamped, own
 
 
 def _set_default(event: dict[str, Any], key: str, value: str | None) -> None:

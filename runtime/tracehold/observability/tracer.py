@@ -174,10 +174,13 @@ class Tracer:
     def record(self, event: Mapping[str, Any], run: RunContext, parent: OpenSpan | None) -> None:
         """Record one event of `run`, under `parent` or the run's root; spans call it, whatever context they end in."""
         try:
-            stamped = stamp(event, run, parent)
+            stamped, own = stamp(event, run, parent)
             if self._service is not None:
                 stamped.setdefault("service", self._service)
             full, short = self._clean(stamped)
+            short.update(own)
+            if full is not short:
+                full.update(own)
         except Exception as error:
             self._uncleanable += 1
             if self._uncleanable == 1:
@@ -205,7 +208,7 @@ class Tracer:
             full = self._cleaner.clean_event(stamped, structural=STRUCTURAL, max_len=self.content_max_bytes)
             short = {key: value for key, value in full.items() if key not in CONTENT_FIELDS}
             return full, truncate(short, self.max_value_len)
-        if not CONTENT_FIELDS.isdisjoint(stamped):
+        if "input" in stamped or "output" in stamped:
             stamped = {key: value for key, value in stamped.items() if key not in CONTENT_FIELDS}
         short = self._cleaner.clean_event(stamped, structural=STRUCTURAL, max_len=self.max_value_len)
         return short, short

@@ -23,6 +23,7 @@ CYCLE: Final = "…[refers to itself]"
 TOO_MANY: Final = "…[too many values]"
 
 _IDENTIFIER: Final = re.compile(r"(?![^:]{0,20}://)[^\s\x00-\x1f\x7f]{1,256}")
+_IDENTIFIER_MAX: Final = 256
 _CONTAINERS_MAX: Final = 1_000_000
 _NAME: Final = re.compile(r"[A-Za-z][\w.-]{0,63}")
 _CARD_FLOOR: Final = 10**12
@@ -40,11 +41,7 @@ class _Path(set[int]):
     share each other: thirty lists that hold the next one twice are a thousand million once they are copied.
     """
 
-    __slots__ = ("left",)
-
-    def __init__(self, *ids: int) -> None:
-        super().__init__(ids)
-        self.left = _CONTAINERS_MAX
+    left = _CONTAINERS_MAX
 
 
 class Cleaner:
@@ -117,9 +114,9 @@ class Cleaner:
                 self._rules, self._masker, redact=self._redact, structural=structural
             )
         try:
-            return self._dict(event, codes, max_len, self._max_depth, _Path(id(event)))
+            return self._dict(event, codes, max_len, self._max_depth, _Path((id(event),)))
         except RecursionError:
-            return self._with_depth(lambda depth: self._dict(event, codes, max_len, depth, _Path(id(event))))
+            return self._with_depth(lambda depth: self._dict(event, codes, max_len, depth, _Path((id(event),))))
 
     def _with_depth(self, walk: Callable[[int], _Cleaned]) -> _Cleaned:
         """Walk as deep as allowed; when the caller has left little of the stack, less deep."""
@@ -155,6 +152,17 @@ class Cleaner:
         if type(plain) is kind:  # a number of a kind that has no plainer form
             return self._mask if self._redact and is_card_value(value) else value
         return self._value(plain, max_len, depth, path)
+
+    def _nested(self, value: dict[Any, Any], max_len: int | None, depth: int, path: _Path) -> Any:
+        """What `_value` does with a dict, the most common container, in fewer calls."""
+        key = id(value)
+        if depth <= 0 or key in path or path.left <= 0:
+            return self._value(value, max_len, depth, path)
+        path.left -= 1
+        path.add(key)
+        cleaned = self._dict(value, self._codes, max_len, depth - 1, path)
+        path.discard(key)
+        return cleaned
 
     def _container(self, value: Any, kind: type, max_len: int | None, depth: int, path: _Path) -> Any:
         if kind is dict:
@@ -215,13 +223,16 @@ class Cleaner:
                     out[key] = value if short and value in known else self._text(value, max_len)
                 elif kind is bool or value is None or ((kind is int or kind is float) and value < floor):
                     out[key] = value
+                elif kind is dict:
+                    out[key] = self._nested(value, max_len, depth, path)
                 else:
                     out[key] = self._value(value, max_len, depth, path)
             elif code == STRUCTURAL:
-                if kind is str and not _IDENTIFIER.fullmatch(value):
-                    out[key] = self._text(value, max_len)
+                if kind is str:
+                    plain = (len(value) <= _IDENTIFIER_MAX and value.isalnum()) or _IDENTIFIER.fullmatch(value)
+                    out[key] = value if plain else self._text(value, max_len)
                 else:
-                    scalar = kind is str or kind is int or kind is float or kind is bool or value is None
+                    scalar = kind is int or kind is float or kind is bool or value is None
                     out[key] = value if scalar else self._value(value, max_len, depth, path)
             elif code == RENAME:
                 return self._renamed(source, out, codes, max_len, depth, path)
@@ -251,9 +262,11 @@ class Cleaner:
         path.add(id(value))
         rest = {}
         numbers = {}
+        known = self._codes  # holds only keys that keep their name
         for key, item in value.items():
             item_kind = type(item)
-            if type(key) is str and (item_kind is int or item_kind is float) and self._codes.judge(key) != RENAME:
+            number = (item_kind is int or item_kind is float) and type(key) is str
+            if number and (key in known or known.judge(key) != RENAME):
                 numbers[key] = item
             elif item_kind is dict and type(key) is str and self._codes.judge(key) == PLAIN:
                 numbers[key] = self._accounting(item, max_len, depth - 1, path)

@@ -160,9 +160,9 @@ class ConversationSearch(SessionStore):
                 return found[:top_k]
             pool *= 4
 
-    async def asearch(self, query: str, **options: Any) -> list[RetrievalResult]:
+    async def asearch(self, query: str, **kwargs: Any) -> list[RetrievalResult]:
         """`search` on a worker thread."""
-        return await asyncio.to_thread(self.search, query, **options)
+        return await asyncio.to_thread(self.search, query, **kwargs)
 
     def pending_reindex(self, *, scope: Scope | None = None) -> set[str]:
         """Return the ids whose index entry failed to be written or deleted and has not converged (SES-37).
