@@ -67,7 +67,7 @@ class Database:
             # SQLite takes an empty name for a database that vanishes when it is closed.
             raise error(f"no file for {purpose}: db_path is empty; give it a path, or {IN_MEMORY!r} for tests")
         # Opened again after a fork, perhaps from another working directory.
-        self._file = None if self.db_path == IN_MEMORY else os.path.abspath(self.db_path)  # noqa: PTH100 - may be ""
+        self._file = None if self.db_path == IN_MEMORY else os.path.abspath(self.db_path)  # noqa: PTH100 - resolve() follows links
         self._lock = threading.RLock()
         self._held = False
         self._closed = False
@@ -148,10 +148,8 @@ class Database:
                 connection.close()
                 raise
         except (sqlite3.Error, OSError, ValueError) as error:  # ValueError: a NUL or a surrogate in the path
-            raise self._error(
-                f"the store of {self._purpose} {self._in_words(error)}. Give it a SQLite file of its kind, or a new "
-                "path in an existing folder"
-            ) from error
+            hint = "" if is_busy(error) else ". Give it a SQLite file of its kind, or a new path in an existing folder"
+            raise self._error(f"the store of {self._purpose} {self._in_words(error)}{hint}") from error
         return connection
 
     def _roll_back(self, connection: sqlite3.Connection) -> None:

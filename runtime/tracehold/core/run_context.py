@@ -6,7 +6,6 @@ leaks between concurrent runs (EXEC-07, EXEC-08). A run started inside a run joi
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import re
 from collections.abc import Callable, Mapping
@@ -49,6 +48,7 @@ class RunContext:
         limits: what the run's policy counts; opaque here, `execution` owns it.
         trace_carrier: the upstream W3C carrier, never stored (EXEC-12).
         agent, user, session: stamped on the run's events when set.
+        left: it was ended from another context, so that the one which entered it still holds it; it is current no more.
     """
 
     run_id: str
@@ -63,12 +63,21 @@ class RunContext:
     session: str | None = None
     next_step: Callable[[], int] = field(default=itertools.count(1).__next__, repr=False)
     last_step: int = 0
+    left: bool = False
 
     def take_step(self) -> int:
         """Return the next step number; the first is 1 (EXEC-11). Safe across threads."""
         step = self.next_step()
         self.last_step = max(self.last_step, step)
         return step
+
+
+@dataclass(frozen=True, slots=True)
+class RunToken:
+    """What `enter_run` gives and `leave_run` takes."""
+
+    run: RunContext
+    token: Token[RunContext | None]
 
 
 _run: ContextVar[RunContext | None] = ContextVar("tracehold_run", default=None)
@@ -119,43 +128,44 @@ def make_run(
     )
 
 
-def enter_run(run: RunContext) -> Token[RunContext | None] | None:
+def enter_run(run: RunContext) -> RunToken | None:
     """Make `run` current and return the token for `leave_run`; `None` when it joined an outer run (EXEC-10)."""
-    return None if _run.get() is not None else _run.set(run)
+    return None if current_run() is not None else RunToken(run, _run.set(run))
 
 
-def leave_run(token: Token[RunContext | None] | None) -> None:
+def leave_run(token: RunToken | None) -> None:
     """Undo `enter_run`; `None` does nothing (EXEC-13)."""
-    if token is not None:
-        _reset(_run, token)
+    if token is not None and not _reset(_run, token.token):
+        token.run.left = True
 
 
 def current_run() -> RunContext | None:
     """Return the run this code is part of, or `None` outside a run."""
-    return _run.get()
+    run = _run.get()
+    return None if run is None or run.left else run
 
 
 def current_run_id() -> str | None:
     """Return the current run's id, or `None` outside a run (EXEC-07)."""
-    run = _run.get()
+    run = current_run()
     return run.run_id if run else None
 
 
 def current_step() -> int:
     """Return the last step number the current run handed out, 0 outside a run (EXEC-07)."""
-    run = _run.get()
+    run = current_run()
     return run.last_step if run else 0
 
 
 def current_scope() -> Scope | None:
     """Return the current run's scope, or `None` outside a run (EXEC-07)."""
-    run = _run.get()
+    run = current_run()
     return run.scope if run else None
 
 
 def current_trace_carrier() -> Mapping[str, str] | None:
     """Return the current run's upstream W3C carrier, or `None` (EXEC-12)."""
-    run = _run.get()
+    run = current_run()
     return run.trace_carrier if run else None
 
 
@@ -178,8 +188,12 @@ def leave_span(span: OpenSpan, token: Token[OpenSpan | None]) -> None:
     _reset(_span, token)
 
 
-def _reset(variable: ContextVar[Any], token: Token[Any]) -> None:
-    # ValueError: closed from another task or by the garbage collector. That context keeps its own value, and an ended
-    # span is stepped over when it is read (FR-07).
-    with contextlib.suppress(ValueError):
+def _reset(variable: ContextVar[Any], token: Token[Any]) -> bool:
+    """Undo a `set`; false when it was another context's."""
+    # Closed from another task or by the garbage collector: that context keeps its own value, and an ended span or a
+    # run that was left is stepped over when it is read (FR-07).
+    try:
         variable.reset(token)
+    except ValueError:
+        return False
+    return True

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from contextvars import Token
 from typing import Any
 
-from tracehold.core.run_context import RunContext, current_run, enter_run, leave_run, make_run
+from tracehold.core.run_context import RunContext, RunToken, current_run, enter_run, leave_run, make_run
 from tracehold.core.scope import Scope
 from tracehold.execution.limits import CallKind, Limits
 from tracehold.execution.policy import RunPolicy
 
 _log = logging.getLogger(__name__)
-
-RunToken = Token[RunContext | None]
 
 
 def start_run(

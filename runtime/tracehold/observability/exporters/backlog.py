@@ -86,6 +86,14 @@ class Backlog(Generic[Item]):
         if lost:
             _log.warning("%s closed with %d events it could not write", self._name, lost)
 
+    def hold(self, timeout_s: float) -> bool:
+        """Keep writes from starting until `release`, once the one under way has ended; false when it did not end."""
+        return self._lock.acquire(timeout=timeout_s)
+
+    def release(self) -> None:
+        """Let writes go on."""
+        self._lock.release()
+
     def _keep(self, item: Item) -> None:
         if len(self._items) >= self._max_items:
             self.dropped += 1

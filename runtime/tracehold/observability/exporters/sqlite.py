@@ -6,10 +6,15 @@ import os
 import sqlite3
 from datetime import UTC, datetime
 
+from tracehold.core.database import use_write_ahead_log
 from tracehold.core.errors import ExporterError
+from tracehold.core.forks import watch_forks
 from tracehold.core.jsontext import dumps
 from tracehold.observability.exporters.backlog import Backlog
 from tracehold.observability.exporters.base import Event, TraceExporter
+
+OPEN_WAIT_MS = 5000
+FORK_WAIT_S = 1.0
 
 LOCK_WAIT_MS = 20
 """How long an insert may wait for another writer before the row is queued (DEC-11)."""
@@ -33,9 +38,10 @@ class SqliteExporter(TraceExporter):
     def __init__(self, db_path: str | os.PathLike[str] = ":memory:") -> None:
         self.db_path = os.fspath(db_path)
         self._closed = False
-        self._pid = os.getpid()
-        self._connection = self._open()
+        self._held = False
+        self._connection: sqlite3.Connection | None = self._open()
         self._backlog: Backlog[_Row] = Backlog(type(self).__name__, self._insert, (sqlite3.OperationalError,))
+        watch_forks(self)
 
     @property
     def dropped(self) -> int:  # type: ignore[override]
@@ -68,36 +74,51 @@ class SqliteExporter(TraceExporter):
         if not self._backlog.drain(1.0):
             self._backlog.abandon()
         self._closed = True
-        self._connection.close()
+        self._let_go()
+
+    def before_fork(self) -> None:
+        """Close the file: a child that opens it while this process has it open loses rows (see `core.forks`)."""
+        self._held = self._backlog.hold(FORK_WAIT_S)
+        if self._held and self.db_path != ":memory:":
+            self._let_go()
+
+    def after_fork(self, *, in_child: bool) -> None:
+        """Open the file again at the next row; a child's backlog has a lock of its own."""
+        if self._held and not in_child:
+            self._backlog.release()
+
+    def _let_go(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     def _insert(self, row: _Row) -> None:
-        if os.getpid() != self._pid:
-            # A SQLite connection must not cross a fork; the parent's is left alone, not even closed.
-            self._inherited = self._connection
-            self._pid = os.getpid()
-            self._connection = self._open()
+        if self._connection is None:
+            self._connection = self._connect(LOCK_WAIT_MS)
         self._connection.execute("INSERT INTO traces (type, run_id, event, created_at) VALUES (?, ?, ?, ?)", row)
 
     def _open(self) -> sqlite3.Connection:
         try:
-            connection = sqlite3.connect(
-                self.db_path, timeout=LOCK_WAIT_MS / 1000, isolation_level=None, check_same_thread=False
-            )
-            try:
-                _prepare(connection)
-            except sqlite3.Error:
-                connection.close()
-                raise
+            return self._connect(OPEN_WAIT_MS)
         except sqlite3.Error as error:
             raise ExporterError(
                 f"cannot use {self.db_path} for traces: {error}. Give SqliteExporter a SQLite file or a new path"
             ) from error
+
+    def _connect(self, wait_ms: int) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self.db_path, timeout=wait_ms / 1000, isolation_level=None, check_same_thread=False
+        )
+        try:
+            _prepare(connection, wait_ms)
+        except sqlite3.Error:
+            connection.close()
+            raise
         return connection
 
 
-def _prepare(connection: sqlite3.Connection) -> None:
-    connection.execute("PRAGMA busy_timeout = 5000")
-    connection.execute("PRAGMA journal_mode = WAL")
+def _prepare(connection: sqlite3.Connection, wait_ms: int) -> None:
+    use_write_ahead_log(connection, wait_ms / 1000)
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute(
         "CREATE TABLE IF NOT EXISTS traces "
