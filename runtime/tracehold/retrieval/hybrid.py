@@ -80,16 +80,21 @@ class HybridRetriever:
         self._embedder = embedder
         self._reranker = reranker
         self._fusion = fusion or ReciprocalRankFusion(self.config.rrf_k)
-        path = self.db_path or IN_MEMORY
-        self._keywords: KeywordIndex = SqliteKeywordIndex(path) if keyword_index is None else keyword_index
-        self._vectors = vector_store
         self._by_words_alone = False
         if vector_store is None and embedder is not None:
             require_numpy()
+        path = self.db_path or IN_MEMORY
+        self._keywords: KeywordIndex = SqliteKeywordIndex(path) if keyword_index is None else keyword_index
+        self._vectors = vector_store
         # Without an embedder too: another program may keep vectors in the file, and what is deleted or replaced here
         # must not stay behind in them.
         if vector_store is None and (embedder is not None or self.db_path is not None):
-            self._vectors = SqliteVectorStore(path)
+            try:
+                self._vectors = SqliteVectorStore(path)
+            except RetrievalError:
+                if keyword_index is None:
+                    self._keywords.close()
+                raise
 
     @property
     def fingerprint(self) -> str:

@@ -49,6 +49,7 @@ class SyncIndexSync(IndexSync):
         self._notes = FallbackBookkeeping(_default_bookkeeping(retriever) if bookkeeping is None else bookkeeping)
         self._tracer = tracer
         self._locks = ScopeLocks()
+        self._failing = False
 
     def index(
         self,
@@ -176,9 +177,10 @@ class SyncIndexSync(IndexSync):
         try:
             self._retriever.add(*_columns(entries), scope=place, metadatas=_metadatas(entries))
         except Exception as error:  # noqa: BLE001 - whatever a backend raises (IDX-01)
-            _log.warning("%s", _failure("index", len(entries), error))
+            self._warn(_failure("index", len(entries), error))
             self._notes.mark_pending(place, [entry.id for entry in entries])
             return False
+        self._failing = False
         self._notes.set_hashes(place, [(entry.id, self._hash(entry)) for entry in entries])
         return True
 
@@ -187,8 +189,9 @@ class SyncIndexSync(IndexSync):
         try:
             self._retriever.delete_exact(list(ids), scope=place)
         except Exception as error:  # noqa: BLE001 - whatever a backend raises (IDX-01)
-            _log.warning("%s", _failure("drop", len(ids), error))
+            self._warn(_failure("drop", len(ids), error))
             return error
+        self._failing = False
         self._notes.delete_hashes(place, ids)
         return None
 
@@ -228,9 +231,14 @@ class SyncIndexSync(IndexSync):
         try:
             found: dict[Scope, set[str]] = listing(scope=scope, exact=exact)
         except Exception as error:  # noqa: BLE001 - whatever a backend raises
-            _log.warning("the index could not be listed: %s", type(error).__name__)
+            self._warn(f"the index could not be listed: {type(error).__name__}")
             return None
         return found
+
+    def _warn(self, words: str) -> None:
+        # Once, until something works again: a backend that is down fails with every message.
+        _log.log(logging.DEBUG if self._failing else logging.WARNING, "%s", words)
+        self._failing = True
 
     def _hash(self, entry: Entry) -> str:
         digest = blake2b(digest_size=16)

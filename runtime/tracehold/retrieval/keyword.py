@@ -40,8 +40,8 @@ class SqliteKeywordIndex:
     """A `KeywordIndex` in the tables `keyword_entries` and `keyword_terms` of a SQLite file.
 
     The file may be shared with other stores, threads and processes. A query is words and nothing else: it has no
-    operators, and any text is a valid one. In a short query, a word of three
-    characters or more finds the words that begin with it, too.
+    operators, and any text is a valid one. In a short query, a word of three characters or more also finds the words
+    that begin with it.
 
     Deleted texts are overwritten in the file. Their single terms are as well with SQLite 3.42 or later; with an
     older one they stay in the index until `compact` is called.

@@ -133,18 +133,16 @@ def _runs(text: str) -> Iterator[_Run]:
 
 def _words(word: str) -> list[str]:
     folded = word.casefold()
-    words = [folded[:_MAX_WORD_CHARS]]
     if not word.isascii():
-        plain = unicodedata.normalize("NFD", folded).replace(_UMLAUT, "")
-        words = [unicodedata.normalize("NFC", plain)[:_MAX_WORD_CHARS]]
-        spelled_out = folded.translate(_UMLAUTS)
-        if spelled_out != folded:
-            words.append(spelled_out[:_MAX_WORD_CHARS])
-    elif folded[1:] != word[1:] and not word.isupper() and len(word) <= _MAX_WORD_CHARS:
-        humps = _HUMPS.findall(word)
-        if len(humps) > 1:
-            words += [hump.casefold() for hump in humps]
-    return words
+        plain = unicodedata.normalize("NFC", unicodedata.normalize("NFD", folded).replace(_UMLAUT, ""))
+        words = dict.fromkeys([plain, folded.translate(_UMLAUTS) if plain != folded else plain])
+    else:
+        words = dict.fromkeys([folded])
+        if folded[1:] != word[1:] and not word.isupper() and len(word) <= _MAX_WORD_CHARS:
+            humps = _HUMPS.findall(word)
+            words.update(dict.fromkeys(hump.casefold() for hump in humps) if len(humps) > 1 else {})
+    # A mark that stands alone leaves nothing.
+    return [kept[:_MAX_WORD_CHARS] for kept in words if kept.strip(_UMLAUT)]
 
 
 def _cleaned(text: str) -> str:
