@@ -107,6 +107,12 @@ def test_sub_agents_stand_below_the_call_that_asked_for_them(tmp_path: Path) -> 
     assert "      tool_call hotels (hotel-agent)" in printed
 
 
+def test_a_model_client_of_ones_own_needs_no_base_class(tmp_path: Path) -> None:  # LLM-03
+    printed = run_example("own_model_client.py", tmp_path)
+    assert printed.count("5 words.") == 2
+    assert "'llm_call': 2" in printed
+
+
 def test_the_denied_tool_of_the_collector_example_is_one_denial(running: CollectorProcess, tmp_path: Path) -> None:
     # DEC-01
     assert "recorded run" in run_example("to_the_collector.py", tmp_path, running.url)
