@@ -18,6 +18,7 @@ class Cleaner(Protocol):
         ...
 
 
+_ADDRESS: Final = re.compile(r"[A-Za-z0-9._+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.)+[A-Za-z]{2,63}")
 _NAME: Final = re.compile(r"[\w{(<\[/@#$*+.\-][\w .,:/@#&+\-=*~!'(){}\[\]<>$%^]*")
 _ID: Final = re.compile(r"\w[\w.:/@+=~\-]*")
 _MAX_WORDS: Final = 8
@@ -39,6 +40,19 @@ def fit_name(cleaner: Cleaner, text: str, max_chars: int) -> str | None:
         return None
     masked = try_clean(cleaner, text)
     return masked if masked is not None and (masked == text or _looks_like_name(masked, max_chars)) else None
+
+
+def fit_principal(cleaner: Cleaner, text: str, max_chars: int) -> str | None:
+    """Return who decided, as the envelope may hold it: an account's address stays, since it answers for the decision.
+
+    Args:
+        cleaner: masks what a name should not contain.
+        text: the principal's id, or the gate's name.
+        max_chars: `Limits.max_name_chars`.
+    """
+    if len(text) <= max_chars and _ADDRESS.fullmatch(text):
+        return text
+    return fit_name(cleaner, text, max_chars)
 
 
 def _looks_like_name(text: str, max_chars: int) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tracehold_collector.core.errors import CollectorError
 from tracehold_collector.core.limits import DEFAULT_LIMITS, Limits
-from tracehold_collector.core.names import Cleaner, fit_name, is_id, stand_in_id, try_clean
+from tracehold_collector.core.names import Cleaner, fit_name, fit_principal, is_id, stand_in_id, try_clean
 from tracehold_collector.core.pseudonyms import Pseudonyms
 
 
@@ -35,6 +35,12 @@ class NormaliseContext:
     def name(self, value: object) -> str | None:
         """Return `value` as an envelope name, or `None` when it is none."""
         return fit_name(self.cleaner, value, self.limits.max_name_chars) if isinstance(value, str) and value else None
+
+    def principal(self, value: object) -> str | None:
+        """Return who decided, as an envelope name, or `None`; an account's address is one (DEC-02)."""
+        if not isinstance(value, str) or not value:
+            return None
+        return fit_principal(self.cleaner, value, self.limits.max_name_chars)
 
     def run_id(self, value: object) -> str | None:
         """Return `value` as a run id: itself, a stand-in when it is not fit for the envelope, or `None`."""

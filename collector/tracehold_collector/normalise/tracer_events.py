@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from tracehold.core.clock import NS_PER_MS
 from tracehold.core.ids import run_root_span_id, run_trace_id
 from tracehold.observability.event_types import DENIALS
-from tracehold.observability.semconv import KIND_OF_TYPE
+from tracehold.observability.semconv import KIND_OF_TYPE, cancelled_while_running
 
 from tracehold_collector.core.record import Kind, Record, Status
 from tracehold_collector.normalise.content import clean_content
@@ -101,7 +101,7 @@ def tracer_envelope(event: Mapping[str, Any], context: NormaliseContext, *, raw:
     if record.type == own_type:
         held.add("type")
     for key, field in _NAME_FIELDS:
-        found = name(get(key))
+        found = context.principal(get(key)) if key == "decided_by" else name(get(key))
         if found is not None:
             _hold_name(record, field, key, found, held)
             if found == get(key):
@@ -170,7 +170,7 @@ def _judge(event: Mapping[str, Any], own_type: str) -> tuple[Kind, str | None, S
     fixed_status, fixed_decision = _FIXED.get(own_type, (None, None))
     word = event.get("status")
     decision = read_decision(event.get("decision")) or fixed_decision
-    if decision is None and own_type in _DECIDED_BY_STATUS:
+    if decision is None and own_type in _DECIDED_BY_STATUS and not cancelled_while_running(event):
         decision = read_decision(word)
         if own_type == "approval_decision" and isinstance(word, str) and word.lower() in _APPROVALS:
             decision = "allowed"

@@ -100,10 +100,11 @@ class ModelCall:
         except Exception as second:  # noqa: BLE001 - the first error matters more
             attach(error, second)
 
-    def withdraw(self) -> None:
-        """Uncount the call: what stands before it failed, and it will not be made."""
+    def withdraw(self, error: BaseException) -> None:
+        """Uncount the call and record why: what stands before it failed, and it will not be made."""
         if self._limits is not None:
             self._limits.take_back("llm")
+        self._record_refusal(error)
 
     def begin(self) -> None:
         """Start the clock: hooks before it do not lengthen the latency (HAR-17)."""
@@ -119,8 +120,8 @@ class ModelCall:
             kwargs: reach the client unchanged.
             after: awaited with the response after the event and before the checks.
         """
-        self.begin()
         try:
+            self.begin()
             response = checked_response(self._llm, await self._llm.chat(self._messages, **kwargs))
         except BaseException as error:
             self.fail(error)
@@ -177,8 +178,9 @@ class ModelCall:
 
     def fail(self, error: BaseException, fields: dict[str, Any] | None = None) -> None:
         """Record a call that ended with `error`; should that fail too, `error` still wins (HAR-32)."""
-        if self._tracer is None or self._place is None:
+        if self._tracer is None:
             return
+        self._place = self._place or Place()
         try:
             event = self._event(self._place.timing()) | failed(error) | (fields or {})
             self._place.emit(self._tracer, event)

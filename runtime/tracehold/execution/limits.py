@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal, TypeAlias
 
 from tracehold.core.errors import RunCancelled, RunLimitExceeded
 from tracehold.execution.policy import RunPolicy
@@ -105,10 +105,25 @@ class Limits:
 
 def total_tokens(usage: object) -> int:
     """Return the tokens of a usage that holds a credible count, else 0 (DEC-13: a limit cannot be lowered by one)."""
-    value: Any = usage.get("total_tokens") if isinstance(usage, dict) else getattr(usage, "total_tokens", None)
-    if type(value) is int or (type(value) is float and math.isfinite(value)):
-        return max(0, int(value))
-    return 0
+    total = _credible(_read(usage, "total_tokens"))
+    if total is not None:
+        return total
+    # A provider that tells the parts only: their sum, so that a limit on tokens is not silently off.
+    return sum(_credible(_read(usage, part)) or 0 for part in _PARTS)
+
+
+_PARTS: Final = ("prompt_tokens", "input_tokens", "completion_tokens", "output_tokens")
+"""Both spellings of what goes in and what comes out; a usage holds one of each pair."""
+
+
+def _read(usage: object, key: str) -> Any:
+    return usage.get(key) if isinstance(usage, Mapping) else getattr(usage, key, None)
+
+
+def _credible(value: Any) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        return None
+    return int(value)
 
 
 def _exceeded(rule: str, what: str) -> RunLimitExceeded:

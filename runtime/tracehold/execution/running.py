@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Mapping
+from contextvars import ContextVar, Token
 from typing import Any
 
 from tracehold.core.run_context import RunContext, RunToken, current_run, enter_run, leave_run, make_run
@@ -11,6 +13,10 @@ from tracehold.core.scope import Scope
 from tracehold.execution.limits import CallKind, Limits
 from tracehold.execution.policy import RunPolicy
 
+_Lent = tuple[RunContext, Limits]
+LimitsToken = Token[_Lent | None]
+
+_lent: ContextVar[_Lent | None] = ContextVar("tracehold_lent_limits", default=None)
 _log = logging.getLogger(__name__)
 
 
@@ -37,12 +43,9 @@ def start_run(
         user: whom the run is about; stamped too.
         session: the conversation it belongs to; stamped too.
     """
-    outer = current_run()
-    if outer is not None:
-        if policy is not None and outer.limits is not None:
+    if current_run() is not None:
+        if policy is not None:
             _log.warning("a run inside a run keeps the outer run's limits; the inner RunPolicy is ignored")
-        elif policy is not None:
-            outer.limits = Limits(policy)  # a `Tracer.run` around it has none: the first policy inside holds
         return None
     run = make_run(
         run_id,
@@ -71,7 +74,31 @@ def correlation(run: RunContext | None = None) -> dict[str, Any]:
 def current_limits() -> Limits | None:
     """Return the counters of the current run; `None` outside a run, where no check has any effect (POL-11)."""
     run = current_run()
+    lent = _lent.get()
+    if lent is not None and lent[0] is run:
+        return lent[1]
     return run.limits if run is not None and isinstance(run.limits, Limits) else None
+
+
+def lend_limits(policy: RunPolicy | None) -> LimitsToken | None:
+    """Put limits on what happens here inside a run that has none of its own, such as a `Tracer.run`.
+
+    They hold in this context and those copied from it, not for others who joined the same run.
+
+    Returns:
+        The token for `take_limits_back`; `None` when there is no policy or limits hold already (POL-10).
+    """
+    run = current_run()
+    if policy is None or run is None or current_limits() is not None:
+        return None
+    return _lent.set((run, Limits(policy)))
+
+
+def take_limits_back(token: LimitsToken | None) -> None:
+    """End what `lend_limits` began; `None` does nothing."""
+    if token is not None:
+        with contextlib.suppress(ValueError):  # ended in another context, which keeps its own value
+            _lent.reset(token)
 
 
 def check_limits(kind: CallKind) -> None:

@@ -18,8 +18,16 @@ async def ask(confirm: ConfirmCallback, tool: Any, parameters: dict[str, Any], t
     Raises:
         TimeoutError: no answer within `timeout_s` seconds.
     """
-    async with asyncio.timeout(timeout_s):
-        return await aask(confirm, tool, parameters)
+    task = asyncio.current_task()
+    cancellations = task.cancelling() if task is not None else 0
+    async with asyncio.timeout(timeout_s) as limit:
+        answer = await aask(confirm, tool, parameters)
+    # A callback may swallow the cancellation that was to end it, and say yes: too late is no answer.
+    if limit.expired():
+        raise TimeoutError
+    if task is not None and task.cancelling() > cancellations:
+        raise asyncio.CancelledError
+    return answer
 
 
 def name_of(confirm: ConfirmCallback) -> str:

@@ -25,6 +25,11 @@ class Verdict:
     reason: str | None = None
     policy_digest: str | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse what is no bool: "denied" is truthy."""
+        if not isinstance(self.allowed, bool):
+            raise TypeError(f"a verdict's allowed must be True or False, not {type(self.allowed).__name__}")
+
 
 class NamedTool(Protocol):
     """What permissions read of a tool; `Tool` is one. A missing `origin` is unknown."""

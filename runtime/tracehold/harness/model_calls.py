@@ -27,10 +27,10 @@ async def stream_llm(
 ) -> AsyncGenerator[str | LLMResponse, None]:
     """Make one streamed model call; `Harness.astream_llm` documents it."""
     call = await _admitted(services, messages, {"streamed": True})
-    call.begin()
     stream = _Stream(call)
     error: BaseException | None = None
     try:
+        call.begin()
         sent = _with_output_reserve(services.llm, services.window_budget, kwargs)
         pieces = services.llm.stream(messages, **{**sent, "on_stats": stream.listener(kwargs.get("on_stats"))})
         async with _closing(pieces):
@@ -83,8 +83,7 @@ class _Stream:
 
     def settle(self, error: BaseException | None) -> None:
         """Account for the stream and record it, once, however it ended (HAR-26, DEC-03)."""
-        told = self._stats or self.response
-        usage = getattr(told, "usage", None)
+        usage = self._told("usage")
         if error is not None:
             self._call.settle_failed(error, usage, {"streamed": True})
             return
@@ -95,11 +94,16 @@ class _Stream:
             fields["has_tool_calls"] = bool(getattr(self.response, "tool_calls", None))
         self._call.settle(
             usage=usage,
-            model=getattr(told, "model", None),
-            finish_reason=getattr(told, "finish_reason", None),
+            model=self._told("model"),
+            finish_reason=self._told("finish_reason"),
             response=self.response or "".join(self._text),
             fields=fields,
         )
+
+    def _told(self, field: str) -> Any:
+        """What the statistics say, or else the response itself: a client may fill in one and not the other."""
+        said = getattr(self._stats, field, None)
+        return said or getattr(self.response, field, None)
 
 
 async def _admitted(services: Services, messages: list[ChatMessage], fields: dict[str, Any]) -> ModelCall:
@@ -109,8 +113,8 @@ async def _admitted(services: Services, messages: list[ChatMessage], fields: dic
     if services.hooks:
         try:
             await fire(services.hooks, "before_model", messages)
-        except BaseException:
-            call.withdraw()
+        except BaseException as error:
+            call.withdraw(error)
             raise
     return call
 

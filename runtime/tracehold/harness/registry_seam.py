@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from tracehold.core.errors import ToolError
 from tracehold.tools.base import ToolResponse
 from tracehold.tools.registry import Refusal
 
@@ -19,6 +20,10 @@ class ToolSeam(Protocol):
 
     async def run(self, tool: Any, parameters: dict[str, Any]) -> ToolResponse:
         """Run a tool that `check` returned."""
+
+
+class NotEnteredError(ToolError):
+    """A registry refused a call that the other gates had let through; the tool was not entered."""
 
 
 def seam(registry: Any) -> ToolSeam | None:
@@ -42,5 +47,9 @@ class _DocumentedOnly:
         return tool if tool is not None else Refusal("unknown_tool", f"Tool {name} does not exist.")
 
     async def run(self, tool: Any, parameters: dict[str, Any]) -> ToolResponse:
-        response, _ = await self._registry.aexecute_tool_checked(tool.name, parameters, lambda *_: True)
+        if self._registry.get(tool.name) is not tool:
+            raise NotEnteredError(f"Tool {tool.name} was replaced while its call was judged.")
+        response, entered = await self._registry.aexecute_tool_checked(tool.name, parameters, lambda *_: True)
+        if not entered:
+            raise NotEnteredError(str(response))
         return response  # type: ignore[no-any-return]  # REG-09

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -11,7 +12,7 @@ from tracehold.execution.recording import Tracing
 from tracehold.governance.confirm import ConfirmCallback
 from tracehold.governance.hooks import Hook
 from tracehold.governance.permissions import Permissions
-from tracehold.harness.registry_seam import seam
+from tracehold.harness.registry_seam import ToolSeam, seam
 from tracehold.llm.protocol import LLMClient
 from tracehold.tools.registry import ToolRegistry
 
@@ -46,7 +47,7 @@ class Services:
         confirm_timeout_s: seconds a `confirm` callback may take before the call is refused; default no limit.
 
     Raises:
-        ValueError: one of `context_builder` and `sources` without the other (HAR-02, HAR-03).
+        ValueError: one of `context_builder` and `sources` without the other (HAR-02, HAR-03); seconds not above 0.
         TypeError: a `tool_registry` that cannot show its tools (HAR-05).
     """
 
@@ -79,9 +80,11 @@ class Services:
                 f"tool_registry must offer to_openai_schema(), as ToolRegistry does; {type(tool_registry).__name__} "
                 "does not. Put a list of tools into a ToolRegistry first"
             )
+        for name, seconds in (("approval_ttl_s", approval_ttl_s), ("confirm_timeout_s", confirm_timeout_s)):
+            if seconds is not None and (type(seconds) not in {int, float} or not 0 < seconds < math.inf):
+                raise ValueError(f"{name} must be a number of seconds above 0 or None, not {seconds!r}")
         self.llm = llm
         self.tool_registry = tool_registry
-        self.tools = seam(tool_registry)
         self.confirm = confirm
         self.tracer = tracer
         self.permissions = permissions
@@ -96,3 +99,8 @@ class Services:
         self.token_counter = token_counter
         self.approval_ttl_s = approval_ttl_s
         self.confirm_timeout_s = confirm_timeout_s
+
+    @property
+    def tools(self) -> ToolSeam | None:
+        """The registry as the gates use it."""
+        return seam(self.tool_registry)

@@ -16,10 +16,12 @@ from tracehold.execution.running import current_limits
 from tracehold.governance.hitl import ApprovalRequired
 from tracehold.governance.hooks import fire
 from tracehold.governance.permissions import shown
+from tracehold.harness.registry_seam import NotEnteredError
 from tracehold.harness.services import Services
 from tracehold.harness.tool_gates import Passed, Stopped, pass_gates
 from tracehold.observability.event_types import APPROVAL_REQUEST, TOOL_CALL
 from tracehold.tools.base import ToolResponse
+from tracehold.tools.response import as_response
 
 
 async def exec_tool(
@@ -58,8 +60,8 @@ def _snapshot(parameters: dict[str, Any]) -> dict[str, Any]:
     """Return our own copy: what the gates judge is what the tool gets and the record shows, whoever changes what."""
     try:
         copy: dict[str, Any] = copy_json(parameters)
-    except RecursionError as error:
-        raise Stopped("invalid_args", "its arguments are nested too deeply", "harness") from error
+    except (RecursionError, ValueError) as error:
+        raise Stopped("invalid_args", "its arguments are nested too deeply or too many", "harness") from error
     return copy
 
 
@@ -83,7 +85,14 @@ async def _run(services: Services, call: _Call, passed: Passed, limits: Limits |
             raise
     call.begin()
     try:
-        response = await registry.run(passed.tool, copy_json(call.parameters))
+        response = as_response(call.name, await registry.run(passed.tool, copy_json(call.parameters)))
+    except NotEnteredError as refused:
+        if limits is not None:
+            limits.take_back("tool")
+        call.end(
+            {"status": "invalid_args", "decision": "invalid_args", "decided_by": "registry", "reason": str(refused)}
+        )
+        return ToolResponse.error(str(refused))
     except BaseException as error:
         call.end(passed.fields | _unfinished(error), error)
         raise

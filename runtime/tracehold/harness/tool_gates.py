@@ -84,9 +84,11 @@ async def pass_gates(
     fields = permit(services.permissions, tool if tool is not None else name, parameters)
     if registry is None:
         raise Stopped("unknown_tool", "this agent has no tools", "harness")
-    checked = registry.check(name, parameters)
+    checked: Any = registry.check(name, parameters)
     if isinstance(checked, Refusal):
         raise Stopped(checked.decision, checked.text, "registry")
+    if id(checked) != id(tool):
+        fields = permit(services.permissions, checked, parameters)  # replaced meanwhile: judge what would run
     if not _asks(checked, parameters):
         return Passed(checked, fields)
     if decisions is not None:
@@ -105,20 +107,20 @@ def permit(permissions: Permissions | None, tool: Tool | str, parameters: dict[s
     if permissions is None:
         return {}
     try:
-        verdict = judge(permissions, tool, parameters)
+        verdict = judge(permissions, tool, copy_json(parameters))
     except STEERING:
         raise
     except Exception as error:
         raise Stopped("denied", _broke("the permission gate", error), "permissions", "gate_error") from error
     policy = {} if verdict.policy_digest is None else {"policy_digest": verdict.policy_digest}
-    if not verdict.allowed:
+    if verdict.allowed is not True:
         raise Stopped("denied", verdict.reason or "it is not permitted", "permissions", verdict.rule, policy)
     return {"decision": "allowed", "decided_by": "permissions", "rule": verdict.rule, **policy}
 
 
 def _asks(tool: Tool, parameters: dict[str, Any]) -> bool:
     try:
-        return needs_confirmation(tool, parameters)
+        return needs_confirmation(tool, copy_json(parameters))
     except STEERING:
         raise
     except Exception as error:

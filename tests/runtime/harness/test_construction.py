@@ -201,3 +201,10 @@ def test_default_configurations_stand_in_for_missing_ones() -> None:  # HAR-09
         shortened.append(run(harness.areduce("plan", plan)))
     assert shortened[0] == shortened[1]
     assert shortened[0] != plan
+
+
+@pytest.mark.parametrize("seconds", [0, -1, True, "60", float("nan"), float("inf")])
+@pytest.mark.parametrize("name", ["approval_ttl_s", "confirm_timeout_s"])
+def test_seconds_that_cannot_be_meant_are_refused(name: str, seconds: Any) -> None:  # DEC-02
+    with pytest.raises(ValueError, match=name):
+        Harness(Model(), **{name: seconds})

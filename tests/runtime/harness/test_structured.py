@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from harness_parts import MESSAGES, HookLog, Model, in_run, of, reply, run
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import BaseModel, RootModel
 from tracehold import Tracer
@@ -31,6 +31,14 @@ class Anything(RootModel[Any]):
 
 
 PARIS = '{"name": "Paris", "people": 2}'
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
 
 
 def ask(model: Model, schema: Any = City, **options: Any) -> Any:
@@ -196,6 +204,7 @@ def test_what_json_holds_does_not_confuse_the_search(  # HAR-39
     value: Any, before: str, after: str, ascii_only: bool
 ) -> None:
     text = before + json.dumps(value, ensure_ascii=ascii_only) + after
+    assume(not (before or after) or not _is_json(text))
     assert ask(Model(text), Anything, retries=0).root == value
 
 
