@@ -11,6 +11,10 @@ class ControlSignal(Exception):  # noqa: N818 - not an error: it says where the 
     """Base of the exceptions that a tool call passes on instead of answering the model with them (HAR-60)."""
 
 
+class Redeliver(Exception):  # noqa: N818 - not an error: it asks for the same event again
+    """Raised by a bus handler to get the same event again after a pause (BUS-05)."""
+
+
 STEERING: Final = (ControlSignal, RunLimitExceeded, RunCancelled)
 """What a tool call never turns into an error response (HAR-60)."""
 

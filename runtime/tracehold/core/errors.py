@@ -11,6 +11,13 @@
     ├── RetrievalError              a search or an index cannot do what was asked
     ├── SessionError                a session, checkpoint or its database cannot be used
     ├── GuardrailTripwireError      a guardrail stopped the run
+    ├── StoreError                  an event store, or what stands beside it, cannot do what was asked
+    │   ├── ConcurrencyError        another writer was first; nothing was stored
+    │   ├── SchemaError             an event does not fit its schema (also a ValueError)
+    │   ├── StoreUnavailable        an outage outlasted the retry rules; nothing was recorded
+    │   └── BlobIntegrityError      a blob's bytes are not those that were put
+    ├── RunNotFinished              an open run cannot be erased
+    ├── TenantMismatch              an event or run belongs to another tenant
     ├── CanonicalJsonError          a value has no canonical JSON (also a ValueError)
     ├── RunLimitExceeded            a limit of the run's policy is reached
     ├── RunCancelled                the run's cancel callback said stop
@@ -125,3 +132,31 @@ class ToolError(TraceholdError):
 
 class ToolRegistrationError(ToolError, ValueError):
     """A tool cannot be registered: its name is invalid or taken (REG-05)."""
+
+
+class StoreError(TraceholdError):
+    """An event store, or what stands beside it, cannot do what was asked."""
+
+
+class ConcurrencyError(StoreError):
+    """Another writer was first: the stream does not end where the caller expected; nothing was stored (STO-02)."""
+
+
+class SchemaError(StoreError, ValueError):
+    """An event does not fit its schema, or no way leads to its newest version (SCH-02)."""
+
+
+class StoreUnavailable(StoreError):  # noqa: N818 - documented name (ENG-34)
+    """An outage outlasted the retry rules; nothing was recorded."""
+
+
+class BlobIntegrityError(StoreError):
+    """A blob's bytes are not those that were put (BLB-01)."""
+
+
+class RunNotFinished(TraceholdError):  # noqa: N818 - documented name (ERA-01)
+    """An open run cannot be erased: end it first, or say `force=True`."""
+
+
+class TenantMismatch(TraceholdError):  # noqa: N818 - documented name (DEC-06)
+    """An event or run belongs to another tenant."""

