@@ -6,9 +6,10 @@ leaks between concurrent runs (EXEC-07, EXEC-08). A run started inside a run joi
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from typing import Any
@@ -137,6 +138,16 @@ def leave_run(token: RunToken | None) -> None:
     """Undo `enter_run`; `None` does nothing (EXEC-13)."""
     if token is not None and not _reset(_run, token.token):
         token.run.left = True
+
+
+@contextlib.contextmanager
+def inside(run: RunContext) -> Iterator[None]:
+    """Make `run` current for a block, whatever run this code is part of."""
+    token = _run.set(run)
+    try:
+        yield
+    finally:
+        _run.reset(token)
 
 
 def current_run() -> RunContext | None:

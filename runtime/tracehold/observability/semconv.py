@@ -180,7 +180,7 @@ def event_facts(event: Mapping[str, Any]) -> dict[str, Any]:
     event_type, status = _word(event.get("type")), _word(event.get("status"))
     kind = _word(event.get("kind")) or KIND_OF_TYPE.get(event_type, "other")
     decision = _word(event.get("decision")) or _DECISION_OF_TYPE.get(event_type, "")
-    if not decision and event_type in _GATED and status in DECISIONS:
+    if not decision and event_type in _GATED and status in DECISIONS and not cancelled_while_running(event):
         decision = status
     denied = decision in DENIALS
     if decision:
@@ -207,6 +207,17 @@ def event_facts(event: Mapping[str, Any]) -> dict[str, Any]:
                     facts[fact] = count
                     break
     return facts
+
+
+def cancelled_while_running(event: Mapping[str, Any]) -> bool:
+    """Whether a call was under way before it was cancelled, which is no gate's doing: what a gate stops has no latency.
+
+    A stream that its consumer closes early and a tool that is torn off have run and are accounted for (DEC-03); one
+    that the run's policy stops before it begins was never executed (DEC-01, HAR-44).
+    """
+    return event.get("status") == "cancelled" and (
+        event.get("latency_ms") is not None or event.get("duration_ns") is not None
+    )
 
 
 def own_attributes(facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from tracehold.core.ids import new_span_id
 from tracehold.core.run_context import (
     OpenSpan,
     RunContext,
+    RunToken,
     current_run,
     current_span,
     enter_run,
@@ -150,7 +151,7 @@ class Run(_Timed):
     def __init__(self, tracer: Recorder, name: str, context: RunContext, attributes: Mapping[str, Any]) -> None:
         super().__init__(tracer, name, attributes)
         self._context = context
-        self._run_token: Token[RunContext | None] | None = None
+        self._run_token: RunToken | None = None
         self._joined: Span | None = None
 
     @property

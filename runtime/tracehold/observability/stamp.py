@@ -33,6 +33,7 @@ STRUCTURAL: Final = frozenset(
         "kind",
         "status",
         "decision",
+        "decided_by",
         "rule",
         "digest",
         "approved_digest",
@@ -64,9 +65,13 @@ def stamp(event: Mapping[str, Any], run: RunContext, parent: OpenSpan | None) ->
         trace_id, root = run.trace_id, run.root_span_id
         if parent is not None and parent.run is run:
             root = parent.span_id
-        _set_default(stamped, "agent", (parent.agent if parent else None) or run.agent)
-        _set_default(stamped, "user", run.user)
-        _set_default(stamped, "session", run.session)
+        agent = (parent.agent if parent is not None else None) or run.agent
+        if agent is not None and "agent" not in stamped:
+            stamped["agent"] = agent
+        if run.user is not None and "user" not in stamped:
+            stamped["user"] = run.user
+        if run.session is not None and "session" not in stamped:
+            stamped["session"] = run.session
         if "step_index" not in stamped:
             stamped["step_index"] = run.take_step()
     else:
@@ -83,11 +88,6 @@ def stamp(event: Mapping[str, Any], run: RunContext, parent: OpenSpan | None) ->
         if width is not None and "duration_ns" not in stamped:
             own["duration_ns"] = width
     return stamped, own
-
-
-def _set_default(event: dict[str, Any], key: str, value: str | None) -> None:
-    if value is not None and key not in event:
-        event[key] = value
 
 
 def _latency_ns(latency_ms: object) -> int | None:

@@ -9,7 +9,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from tracehold.core.run_context import OpenSpan, RunContext, current_run, current_span, make_run, new_run_id
+from tracehold.core.run_context import (
+    OpenSpan,
+    RunContext,
+    current_run,
+    current_span,
+    inside,
+    make_run,
+    new_run_id,
+)
 from tracehold.observability.exporters.base import DeferredError, TraceExporter
 from tracehold.observability.exporters.memory import MemoryExporter
 from tracehold.observability.spans import Run, Span
@@ -191,6 +199,14 @@ class Tracer:
             if self.strict:
                 raise
             return
+        if run is current_run() or run is self._default_run:
+            self._hand_over(full, short)
+        else:
+            # A span or stream that ends inside another run: exporters ask for the carrier of the event's own (EXP-12).
+            with inside(run):
+                self._hand_over(full, short)
+
+    def _hand_over(self, full: dict[str, Any], short: dict[str, Any]) -> None:
         for exporter in self.exporters:
             try:
                 exporter.export(full if exporter.accepts_content else short)

@@ -7,6 +7,7 @@ what a key means is remembered, and no function is called for a number or for a 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
@@ -24,6 +25,7 @@ TOO_MANY: Final = "…[too many values]"
 
 _IDENTIFIER: Final = re.compile(r"(?![^:]{0,20}://)[^\s\x00-\x1f\x7f]{1,256}")
 _IDENTIFIER_MAX: Final = 256
+_NO_LIMIT: Final = sys.maxsize
 _CONTAINERS_MAX: Final = 1_000_000
 _NAME: Final = re.compile(r"[A-Za-z][\w.-]{0,63}")
 _CARD_FLOOR: Final = 10**12
@@ -34,14 +36,14 @@ _RETRY_DEPTHS: Final = (16, 4)
 _Cleaned = TypeVar("_Cleaned")
 
 
-class _Path(set[int]):
-    """The ids of the containers around the value at hand, and how many more containers may be visited.
+_Path = dict[int, int]
+"""The ids of the containers around the value at hand; under `_LEFT`, how many more containers may be visited.
 
-    The ids tell a cycle from a value that stands in two places. The count ends the walk through a structure whose parts
-    share each other: thirty lists that hold the next one twice are a thousand million once they are copied.
-    """
-
-    left = _CONTAINERS_MAX
+The ids tell a cycle from a value that stands in two places. The count ends the walk through a structure whose parts
+share each other: thirty lists that hold the next one twice are a thousand million once they are copied. (A plain dict,
+since an event pays for making it: a set with an attribute takes four times as long.)
+"""
+_LEFT: Final = -1
 
 
 class Cleaner:
@@ -88,12 +90,14 @@ class Cleaner:
         Args:
             value: anything. Dicts, lists, tuples and sets keep their type; other mappings, dataclasses and bytes become
                 dicts and text, and any other object the text that `str` gives.
-            max_len: characters kept of each string; `None` keeps all. Keys are never cut (TRC-09).
+            max_len: characters kept of each string; `None` keeps all. Keys are never cut (TRC-09). The marker behind
+                a cut counts what follows as it stood, for that is not searched.
 
         Raises:
             Exception: whatever an object's own `__str__` raises (TRC-16 counts such events).
         """
-        return self._with_depth(lambda depth: self._value(value, max_len, depth, _Path()))
+        limit = _NO_LIMIT if max_len is None else max_len
+        return self._with_depth(lambda depth: self._value(value, limit, depth, {_LEFT: _CONTAINERS_MAX}))
 
     def clean_event(
         self, event: Mapping[Any, Any], *, structural: frozenset[str], max_len: int | None = None
@@ -113,10 +117,14 @@ class Cleaner:
             codes = self._event_codes[structural] = KeyCodes(
                 self._rules, self._masker, redact=self._redact, structural=structural
             )
+        limit = _NO_LIMIT if max_len is None else max_len
+        around = id(event)
         try:
-            return self._dict(event, codes, max_len, self._max_depth, _Path((id(event),)))
+            return self._dict(event, codes, limit, self._max_depth, {_LEFT: _CONTAINERS_MAX, around: 1})
         except RecursionError:
-            return self._with_depth(lambda depth: self._dict(event, codes, max_len, depth, _Path((id(event),))))
+            return self._with_depth(
+                lambda depth: self._dict(event, codes, limit, depth, {_LEFT: _CONTAINERS_MAX, around: 1})
+            )
 
     def _with_depth(self, walk: Callable[[int], _Cleaned]) -> _Cleaned:
         """Walk as deep as allowed; when the caller has left little of the stack, less deep."""
@@ -127,7 +135,7 @@ class Cleaner:
                 continue
         return walk(1)
 
-    def _value(self, value: Any, max_len: int | None, depth: int, path: _Path) -> Any:
+    def _value(self, value: Any, max_len: int, depth: int, path: _Path) -> Any:
         kind = type(value)
         if kind is str:
             return self._text(value, max_len)
@@ -141,30 +149,30 @@ class Cleaner:
             key = id(value)
             if key in path:
                 return CYCLE
-            if path.left <= 0:
+            if path[_LEFT] <= 0:
                 return TOO_MANY
-            path.left -= 1
-            path.add(key)
+            path[_LEFT] -= 1
+            path[key] = 1
             cleaned = self._container(value, kind, max_len, depth - 1, path)
-            path.discard(key)
+            del path[key]
             return cleaned
         plain = as_plain(value)
         if type(plain) is kind:  # a number of a kind that has no plainer form
             return self._mask if self._redact and is_card_value(value) else value
         return self._value(plain, max_len, depth, path)
 
-    def _nested(self, value: dict[Any, Any], max_len: int | None, depth: int, path: _Path) -> Any:
+    def _nested(self, value: dict[Any, Any], max_len: int, depth: int, path: _Path) -> Any:
         """What `_value` does with a dict, the most common container, in fewer calls."""
         key = id(value)
-        if depth <= 0 or key in path or path.left <= 0:
+        if depth <= 0 or key in path or path[_LEFT] <= 0:
             return self._value(value, max_len, depth, path)
-        path.left -= 1
-        path.add(key)
+        path[_LEFT] -= 1
+        path[key] = 1
         cleaned = self._dict(value, self._codes, max_len, depth - 1, path)
-        path.discard(key)
+        del path[key]
         return cleaned
 
-    def _container(self, value: Any, kind: type, max_len: int | None, depth: int, path: _Path) -> Any:
+    def _container(self, value: Any, kind: type, max_len: int, depth: int, path: _Path) -> Any:
         if kind is dict:
             return self._dict(value, self._codes, max_len, depth, path)
         if kind is list:
@@ -182,22 +190,21 @@ class Cleaner:
             return frozenset(hashable) if isinstance(value, frozenset) else set(hashable)
         return items
 
-    def _tuple(self, value: tuple[Any, ...], max_len: int | None, depth: int, path: _Path) -> tuple[Any, ...]:
+    def _tuple(self, value: tuple[Any, ...], max_len: int, depth: int, path: _Path) -> tuple[Any, ...]:
         if len(value) == 2 and self._redact:  # noqa: PLR2004 - (name, value), as HTTP libraries hold headers
             name = value[0].decode("latin-1") if type(value[0]) is bytes else value[0]
             if self._names_secret(name, value[1]):
                 return (self._text(name, max_len), self._mask)
         return tuple(self._list(list(value), max_len, depth, path))
 
-    def _list(self, value: list[Any], max_len: int | None, depth: int, path: _Path) -> list[Any]:
+    def _list(self, value: list[Any], max_len: int, depth: int, path: _Path) -> list[Any]:
         out = []
         known = self._known_clean
         floor = self._card_floor
         for item in value:
             kind = type(item)
             if kind is str:
-                short = max_len is None or len(item) <= max_len
-                out.append(item if short and item in known else self._text(item, max_len))
+                out.append(item if len(item) <= max_len and item in known else self._text(item, max_len))
             elif kind is bool or item is None or ((kind is int or kind is float) and item < floor):
                 out.append(item)
             else:
@@ -205,22 +212,18 @@ class Cleaner:
         return out
 
     def _dict(
-        self, source: Mapping[Any, Any], codes: KeyCodes, max_len: int | None, depth: int, path: _Path
+        self, source: Mapping[Any, Any], codes: KeyCodes, max_len: int, depth: int, path: _Path
     ) -> dict[str, Any]:
         out: dict[str, Any] = {}
-        code_of = codes.get
         known = self._known_clean
         floor = self._card_floor
         paired = False
         for key, value in source.items():
-            code = code_of(key) if type(key) is str else RENAME
-            if code is None:
-                code = codes.judge(key)
+            code = codes[key] if type(key) is str else RENAME
             kind = type(value)
             if code == PLAIN:
                 if kind is str:
-                    short = max_len is None or len(value) <= max_len
-                    out[key] = value if short and value in known else self._text(value, max_len)
+                    out[key] = value if len(value) <= max_len and value in known else self._text(value, max_len)
                 elif kind is bool or value is None or ((kind is int or kind is float) and value < floor):
                     out[key] = value
                 elif kind is dict:
@@ -229,53 +232,48 @@ class Cleaner:
                     out[key] = self._value(value, max_len, depth, path)
             elif code == STRUCTURAL:
                 if kind is str:
-                    plain = (len(value) <= _IDENTIFIER_MAX and value.isalnum()) or _IDENTIFIER.fullmatch(value)
-                    out[key] = value if plain else self._text(value, max_len)
+                    out[key] = value if _is_identifier(value) else self._text(value, max_len)
                 else:
                     scalar = kind is int or kind is float or kind is bool or value is None
                     out[key] = value if scalar else self._value(value, max_len, depth, path)
             elif code == RENAME:
                 return self._renamed(source, out, codes, max_len, depth, path)
+            elif code == SECRET and kind is not bool and value is not None:
+                out[key] = self._mask
+            elif code == ACCOUNTING:
+                out[key] = self._accounting(value, max_len, depth, path)
             else:
                 paired = paired or code == PAIR
-                out[key] = self._special(code, key, value, max_len, depth, path)
+                secret = code == JUDGE_VALUE and self._rules.holds_secret(key, value)
+                out[key] = self._mask if secret else self._value(value, max_len, depth, path)
         if paired:
             self._mask_pair(source, out)
         return out
 
-    def _special(self, code: int, key: str, value: Any, max_len: int | None, depth: int, path: _Path) -> Any:
-        if code == SECRET and value is not None and type(value) is not bool:
-            return self._mask
-        if code == JUDGE_VALUE and self._rules.holds_secret(key, value):
-            return self._mask
-        if code == ACCOUNTING:
-            return self._accounting(value, max_len, depth, path)
-        return self._value(value, max_len, depth, path)
-
-    def _accounting(self, value: Any, max_len: int | None, depth: int, path: _Path) -> Any:
+    def _accounting(self, value: Any, max_len: int, depth: int, path: _Path) -> Any:
         """Clean an event's own usage, cost or budget: its numbers stay, whatever their keys are called (DEC-09)."""
         kind = type(value)
         if kind is int or kind is float:
             return value
         if kind is not dict or depth <= 0 or id(value) in path:
             return self._value(value, max_len, depth, path)
-        path.add(id(value))
+        path[id(value)] = 1
         rest = {}
         numbers = {}
-        known = self._codes  # holds only keys that keep their name
+        codes = self._codes
         for key, item in value.items():
             item_kind = type(item)
             number = (item_kind is int or item_kind is float) and type(key) is str
-            if number and (key in known or known.judge(key) != RENAME):
+            if number and codes[key] != RENAME:
                 numbers[key] = item
-            elif item_kind is dict and type(key) is str and self._codes.judge(key) == PLAIN:
+            elif item_kind is dict and type(key) is str and codes[key] == PLAIN:
                 numbers[key] = self._accounting(item, max_len, depth - 1, path)
             else:
                 rest[key] = item
         if rest:
-            cleaned = self._dict(rest, self._codes, max_len, depth - 1, path)
+            cleaned = self._dict(rest, codes, max_len, depth - 1, path)
             numbers = _in_order(value, numbers, cleaned)
-        path.discard(id(value))
+        del path[id(value)]
         return numbers
 
     def _renamed(
@@ -283,7 +281,7 @@ class Cleaner:
         source: Mapping[Any, Any],
         done: dict[str, Any],
         codes: KeyCodes,
-        max_len: int | None,
+        max_len: int,
         depth: int,
         path: _Path,
     ) -> dict[str, Any]:
@@ -291,7 +289,7 @@ class Cleaner:
 
         `done` holds what is cleaned already: cleaning it again would double the work at each level.
         """
-        taken = {key for key in source if type(key) is str and codes.judge(key) != RENAME}
+        taken = {key for key in source if type(key) is str and codes[key] != RENAME}
         new_names: list[str] = []
         for key in source:
             if type(key) is str and key in taken:
@@ -341,13 +339,21 @@ class Cleaner:
     def _names_secret(self, name: Any, value: Any) -> bool:
         return type(name) is str and _NAME.fullmatch(name) is not None and self._rules.holds_secret(name, value)
 
-    def _text(self, text: str, max_len: int | None) -> str:
-        if max_len is None:
-            return self._masker(text) if self._redact else text
-        hidden = 0
-        if self._redact:
-            text, hidden = self._masker.head(text, max_len)
-        return text if len(text) + hidden <= max_len else cut(text, max_len, hidden=hidden)
+    def _text(self, text: str, max_len: int) -> str:
+        if not self._redact:
+            return cut(text, max_len)
+        if len(text) <= max_len:
+            text = self._masker(text)
+            return text if len(text) <= max_len else cut(text, max_len)  # a mask can be longer than what it replaces
+        text, hidden = self._masker.head(text, max_len)
+        return cut(text, max_len, hidden=hidden)
+
+
+def _is_identifier(text: str) -> bool:
+    """Return whether a text has the form of an identifier: no white space, no URL, not long (DEC-10)."""
+    # The methods say yes to nearly all of them, in a third of the time of the expression (0.23 us).
+    plain = text.isalnum() or (text.isascii() and text.isprintable() and " " not in text and ":" not in text)
+    return (plain and 0 < len(text) <= _IDENTIFIER_MAX) or _IDENTIFIER.fullmatch(text) is not None
 
 
 def _is_hashable(value: Any) -> bool:

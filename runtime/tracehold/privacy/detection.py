@@ -3,7 +3,8 @@
 A detector's pattern is tried only where it can match: where a literal of its own stands, at a long run of token
 characters, or in a text that has digits in a row. The literals are searched by `str.find`, which costs a fraction of
 a nanosecond a character, so that a text with nothing to hide is read a few dozen times by C code and never by a regular
-expression.
+expression. Of a text that will be cut, only the part in front of the cut is searched; a pattern that is tried there
+still sees all of the text.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Final
 
 from tracehold.privacy.detector import Detector, Finding, Where
 from tracehold.privacy.detectors import DEFAULT_DETECTORS, PUBLIC_MATERIAL
+from tracehold.privacy.plans import Plan, SearchPlans
 from tracehold.privacy.views import decoded_views, has_escapes, plain_view
 
 _BEFORE_MAX: Final = 64
@@ -29,7 +31,7 @@ _SHAPE_TABLE: Final = bytes(
     else code
     for code in range(256)
 )
-_DIGITS: Final = b"0000"
+_DIGITS: Final = "0000"
 
 
 Stretch = tuple[int, int, str]
@@ -47,41 +49,55 @@ class Scanner:
         self._names = tuple(detector.name for detector in detectors)
         ranked = list(enumerate(detectors))
         self._always = [(rank, d) for rank, d in ranked if d.where is Where.ANYWHERE and not d.hints and not d.shapes]
-        self._digits = [(rank, d, tuple(map(str.encode, d.shapes))) for rank, d in ranked if d.shapes]
         self._runs = [(rank, d) for rank, d in ranked if d.where is Where.AT_RUN]
         self._by_look = frozenset(rank for rank, d in ranked if d.by_look)
-        self._groups = _group_by_requirement([(rank, d) for rank, d in ranked if d.hints and not d.shapes])
+        self._plans = SearchPlans(ranked)
+        # How far behind a limit hints are looked for: a finding may begin `_BEFORE_MAX` characters before its hint.
+        self._reach = _BEFORE_MAX + max((len(hint) for detector in detectors for hint in detector.hints), default=0)
 
-    def find(self, text: str) -> list[Stretch]:
-        """Return what is sensitive in `text` as (start, end, name): sorted, and no two overlap."""
+    def find(self, text: str, stop: int | None = None) -> list[Stretch]:
+        """Return what is sensitive in `text` as (start, end, name): sorted, and no two overlap.
+
+        Args:
+            text: any text.
+            stop: leave out what begins here or later.
+        """
         spans: list[_Span] = []
         if text.isascii():
-            self._scan(text, spans)
+            self._scan(text, spans, stop)
             plain = text
             back: Callable[[int], int] | None = None
         else:
             view = plain_view(text)
             found: list[_Span] = []
             plain, back = view.text, view.original
-            self._scan(plain, found)
+            self._scan(plain, found, stop)  # a reading is never longer than its text: `stop` comes no earlier in it
             spans += [(back(start), back(end), rank) for start, end, rank in found]
         if has_escapes(plain):
-            self._scan_decoded(plain, back, spans)
-        return self._resolve(spans) if spans else []
+            self._scan_decoded(plain, back, spans, stop)
+        if not spans:
+            return []
+        stretches = self._resolve(spans)
+        return stretches if stop is None else [stretch for stretch in stretches if stretch[0] < stop]
 
-    def _scan_decoded(self, plain: str, back: Callable[[int], int] | None, spans: list[_Span]) -> None:
+    def _scan_decoded(
+        self, plain: str, back: Callable[[int], int] | None, spans: list[_Span], stop: int | None
+    ) -> None:
         for view in decoded_views(plain):
             found: list[_Span] = []
-            self._scan(view.text, found)
+            self._scan(view.text, found, stop)
             for start, end, rank in found:
                 first, last = view.original(start), view.original(end)
                 spans.append((back(first), back(last), rank) if back else (first, last, rank))
 
-    def _scan(self, text: str, spans: list[_Span]) -> None:
+    def _scan(self, text: str, spans: list[_Span], stop: int | None) -> None:
         low = text.lower()
         if len(low) != len(text):  # one letter, the dotted capital I, becomes two in lower case
             low = text.replace("\u0130", "I").lower()
-        for requires, anywhere, at_hint in self._groups:
+        raw = text.encode("ascii", "replace")
+        ahead = low if stop is None else low[: stop + self._reach]
+        plan = self._plans.for_text(raw)
+        for requires, anywhere, at_hint in plan.groups:
             for literal in requires:  # spelled out: a call for each of the groups would cost as much as the search
                 if literal in low:
                     break
@@ -89,48 +105,32 @@ class Scanner:
                 if requires:
                     continue
             for hint, rank, detector in at_hint:
-                if hint in low:
-                    _match_at_hints(detector, rank, hint, text, low, spans)
+                if hint in ahead:
+                    _match_at_hints(detector, rank, hint, text, ahead, spans, stop)
             for rank, detector in anywhere:
                 if _any_in(detector.hints, low):
                     _search(detector, rank, text, spans)
         for rank, detector in self._always:
             _search(detector, rank, text, spans)
-        raw = text.encode("ascii", "replace")
-        if self._digits:
-            shape = raw.translate(_SHAPE_TABLE)
+        if plan.shaped:
+            shape = raw.translate(_SHAPE_TABLE).decode("ascii")  # `in` and `find` cost bytes three times what text does
             if _DIGITS in shape:
-                self._scan_digits(text, low, shape, spans)
+                _scan_digits(plan, text, ahead, shape, spans, stop)
         if self._runs and len(raw) >= _RUN_MIN:
+            stop = len(raw) if stop is None else stop
             runs = raw.translate(_RUN_TABLE)
-            if _RUN in runs:
-                self._scan_runs(text, low, runs, spans)
+            start = runs.find(_RUN, 0, stop + _RUN_MIN)
+            if start >= 0:
+                self._scan_runs(text, low, runs, spans, start, stop)
 
-    def _scan_digits(self, text: str, low: str, shape: bytes, spans: list[_Span]) -> None:
-        for rank, detector, shapes in self._digits:
-            for anchor in shapes:
-                if anchor not in shape:
-                    continue
-                if detector.where is Where.AT_SHAPE:
-                    _match_at_shapes(detector, rank, anchor, text, shape, spans)
-                    continue
-                if detector.where is Where.ANYWHERE:
-                    _search(detector, rank, text, spans)
-                else:
-                    for hint in detector.hints:
-                        if hint in low:
-                            _match_at_hints(detector, rank, hint, text, low, spans)
-                break
-
-    def _scan_runs(self, text: str, low: str, runs: bytes, spans: list[_Span]) -> None:
-        """Try the detectors of runs at each run that no other detector has found already."""
+    def _scan_runs(self, text: str, low: str, runs: bytes, spans: list[_Span], start: int, stop: int) -> None:
+        """Try the detectors of runs at each run from `start` to `stop` that no other detector has found already."""
         spans.sort()
         known = iter(spans[:])
         covered = next(known, None)
         reach = 0
         found: list[_Span] = []
-        start = runs.find(_RUN)
-        while start >= 0:
+        while 0 <= start < stop:
             end = runs.find(b" ", start + _RUN_MIN)
             while covered is not None and covered[0] <= start:
                 reach = max(reach, covered[1])
@@ -168,17 +168,21 @@ class Scanner:
         return [stretch for stretch in merged if stretch[0] < stretch[1]]
 
 
-def _group_by_requirement(
-    hinted: list[tuple[int, Detector]],
-) -> list[tuple[tuple[str, ...], list[tuple[int, Detector]], list[tuple[str, int, Detector]]]]:
-    groups: dict[tuple[str, ...], tuple[list[tuple[int, Detector]], list[tuple[str, int, Detector]]]] = {}
-    for rank, detector in hinted:
-        anywhere, at_hint = groups.setdefault(detector.requires, ([], []))
-        if detector.where is Where.AT_HINT:
-            at_hint += [(hint, rank, detector) for hint in detector.hints]
-        else:
-            anywhere.append((rank, detector))
-    return [(requires, *lists) for requires, lists in groups.items()]
+def _scan_digits(plan: Plan, text: str, low: str, shape: str, spans: list[_Span], stop: int | None) -> None:
+    for rank, detector, shapes, hints in plan.shaped:
+        for anchor in shapes:
+            if anchor not in shape:
+                continue
+            if detector.where is Where.AT_SHAPE:
+                _match_at_shapes(detector, rank, anchor, text, shape, spans)
+                continue
+            if detector.where is Where.ANYWHERE:
+                _search(detector, rank, text, spans)
+            else:
+                for hint in hints:
+                    if hint in low:
+                        _match_at_hints(detector, rank, hint, text, low, spans, stop)
+            break
 
 
 def _any_in(literals: tuple[str, ...], text: str) -> bool:
@@ -194,11 +198,14 @@ def _search(detector: Detector, rank: int, text: str, spans: list[_Span]) -> Non
     spans += [(*match.span(group), rank) for match in matches if check is None or check(match)]
 
 
-def _match_at_hints(detector: Detector, rank: int, hint: str, text: str, low: str, spans: list[_Span]) -> None:
+def _match_at_hints(
+    detector: Detector, rank: int, hint: str, text: str, low: str, spans: list[_Span], stop: int | None = None
+) -> None:
     match_at, check, group, before = detector.pattern.match, detector.check, detector.group, detector.before
     step = len(hint)
+    last = len(low) if stop is None else stop + _BEFORE_MAX if before else stop
     at = low.find(hint)
-    while at >= 0:
+    while 0 <= at < last:
         match = match_at(text, at)
         following = at + step
         if match is not None and (check is None or check(match)):
@@ -213,7 +220,7 @@ def _match_at_hints(detector: Detector, rank: int, hint: str, text: str, low: st
         at = low.find(hint, following)
 
 
-def _match_at_shapes(detector: Detector, rank: int, anchor: bytes, text: str, shape: bytes, spans: list[_Span]) -> None:
+def _match_at_shapes(detector: Detector, rank: int, anchor: str, text: str, shape: str, spans: list[_Span]) -> None:
     match_at, check, step = detector.pattern.match, detector.check, len(anchor)
     at = shape.find(anchor)
     while at >= 0:
@@ -226,7 +233,7 @@ def _match_at_shapes(detector: Detector, rank: int, anchor: bytes, text: str, sh
 
 
 def _width_before(text: str, start: int, chars: str) -> int:
-    window = text[max(0, start - _BEFORE_MAX) : start]
+    window = text[start - _BEFORE_MAX if start > _BEFORE_MAX else 0 : start]
     if window.isascii():
         return len(window) - len(window.rstrip(chars))
     return sum(1 for _ in takewhile(lambda char: char in chars or (char > "\x7f" and char.isalnum()), reversed(window)))

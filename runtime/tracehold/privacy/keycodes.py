@@ -43,15 +43,13 @@ class KeyCodes(dict[str, int]):
         self._redact = redact
         self._structural = structural
 
-    def judge(self, key: str) -> int:
-        """Return the code of `key`."""
-        code = self.get(key)
-        if code is None:
-            code = self._judge(key)
-            if code != RENAME and len(key) <= _KEY_MAX:
-                if len(self) >= _MAX:
-                    self.clear()
-                self[key] = code
+    def __missing__(self, key: str) -> int:
+        """Judge a key that `codes[key]` did not find: a subscript is the cheapest look-up there is."""
+        code = self._judge(key)
+        if code != RENAME and len(key) <= _KEY_MAX:
+            if len(self) >= _MAX:
+                self.clear()
+            self[key] = code
         return code
 
     def _judge(self, key: str) -> int:

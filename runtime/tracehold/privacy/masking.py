@@ -13,7 +13,9 @@ from tracehold.privacy.detectors import DEFAULT_DETECTORS
 _REMEMBERED_LEN: Final = 96
 _REMEMBERED_MAX: Final = 8192
 _PASSES_MAX: Final = 4
-_JOINING: Final = frozenset("_-+./@=")
+_JOINING: Final = frozenset("_-+./@=:")
+_AHEAD: Final = 96
+"""How much more than is kept is searched: a finding that is masked is longer than its mask, and the rest moves up."""
 _HEAD_MARGIN: Final = 8192
 """More than any detector but the private key reads from its start, and that one masks to the end of what it sees."""
 
@@ -54,8 +56,7 @@ class TextMasker:
         known = self.known_clean
         if text in known:
             return text
-        found = self._find(text)
-        masked = self._masked(text, found) if found else text
+        masked, _ = self._masked(text)
         for pattern in self._extra:
             masked = pattern.sub(self._mask_extra, masked)
         if masked == text:
@@ -66,23 +67,27 @@ class TextMasker:
             return text
         return masked
 
-    def _masked(self, text: str, found: list[Stretch]) -> str:
-        """Replace the findings, and again what stands out only then, so that masking twice changes nothing (RED-01).
+    def _masked(self, text: str, stop: int | None = None) -> tuple[str, int]:
+        """Replace the findings before `stop`; return the text, and where in it the place `stop` now is.
 
-        A mask ends the word it stands in. Where a finding touches other text, that can make a number or a name of the
-        rest that was none before.
+        And again what stands out only then, so that masking twice changes nothing (RED-01): a mask ends the word it
+        stands in. Where a finding touches other text, that can make a number or a name of the rest that was none
+        before.
         """
-        for _pass in range(_PASSES_MAX):
-            masked = self._replaced(text, found)
-            if masked == text or not any(_touches(text, start, end) for start, end, _ in found):
-                return masked
-            text = masked
-            found = self._find(text)
-        return text
-
-    def _find(self, text: str) -> list[Stretch]:
         masks = self._masks
-        return [stretch for stretch in self._scanner.find(text) if text[stretch[0] : stretch[1]] not in masks]
+        for _pass in range(_PASSES_MAX):
+            found = [each for each in self._scanner.find(text, stop) if text[each[0] : each[1]] not in masks]
+            if not found:
+                break
+            masked = self._replaced(text, found)
+            if stop is not None:
+                unchanged = len(text) - max(stop, found[-1][1])
+                stop = len(masked) - unchanged
+            again = masked != text and _any_touches(text, found)
+            text = masked
+            if not again:
+                break
+        return text, len(text) if stop is None else min(stop, len(text))
 
     def _replaced(self, text: str, found: list[Stretch]) -> str:
         parts: list[str] = []
@@ -94,11 +99,32 @@ class TextMasker:
         return "".join(parts)
 
     def head(self, text: str, keep: int) -> tuple[str, int]:
-        """Return the masked beginning of `text`, at least `keep` characters of it, and how many were not looked at.
+        """Return the masked beginning of `text`, at least `keep` characters of it, and how many follow unmasked.
 
-        A text far longer than what is kept is not read to its end. The last characters of the stretch that is read
-        are never among those kept, since a secret that the end of the stretch cuts in two may go unnoticed there.
+        What follows goes when the text is cut, so nothing is looked for that begins there: with 200 characters kept
+        that saves a third of the time for a tool's result of 500, and three quarters for one of 16,000. What begins
+        before it is seen whole, except that of a text far longer than what is kept the end is not read at all: a secret
+        that the end of the reading cuts in two may go unnoticed, and none of the characters there is kept.
         """
+        length = len(text)
+        stop = keep + _AHEAD
+        if stop >= length:
+            return self(text), 0
+        if self._extra:  # a pattern of the user may begin and end anywhere
+            return self._head_of_windows(text, keep)
+        window = keep * 2 + 2 * _HEAD_MARGIN
+        while True:
+            seen = text if window >= length else text[:window]
+            masked, clean = self._masked(seen, stop)
+            if clean >= keep:
+                return masked[:clean], length - len(seen) + len(masked) - clean
+            if stop >= length:
+                return masked, 0
+            stop *= 4
+            window = max(window, stop + _HEAD_MARGIN)
+
+    def _head_of_windows(self, text: str, keep: int) -> tuple[str, int]:
+        """Mask longer and longer beginnings as a whole; the last characters of one are never among those kept."""
         window = keep * 2 + 2 * _HEAD_MARGIN
         while window < len(text):
             masked = self(text[:window])
@@ -111,6 +137,10 @@ class TextMasker:
         return self._mask("custom") if match[0] else ""
 
 
-def _touches(text: str, start: int, end: int) -> bool:
-    before, after = text[start - 1 : start], text[end : end + 1]
-    return after.isalnum() or before.isalnum() or after in _JOINING or before in _JOINING
+def _any_touches(text: str, found: list[Stretch]) -> bool:
+    """Return whether one of the findings is a part of a longer word."""
+    for start, end, _ in found:
+        before, after = text[start - 1 : start], text[end : end + 1]
+        if after.isalnum() or before.isalnum() or after in _JOINING or before in _JOINING:
+            return True
+    return False

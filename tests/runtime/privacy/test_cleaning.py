@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 import pytest
-from privacy_samples import CARD, EMAIL, IDENTIFIERS, PASSWORD, VENDOR_KEYS, hexits
+from privacy_samples import CARD, EMAIL, IDENTIFIERS, JWT, PASSWORD, VENDOR_KEYS, hexits
 from tracehold.privacy import Cleaner, cleaning
 
 KEY = VENDOR_KEYS["openai"]
@@ -207,6 +207,31 @@ def test_a_secret_at_the_edge_of_a_long_text_s_limit_goes(cleaner):  # FR-19
     for shift in range(20):
         cleaned = cleaner.clean("w " * (100 - shift) + KEY + " w" * 100_000, max_len=200)
         assert KEY[:10] not in cleaned
+
+
+@pytest.mark.parametrize("secret", [KEY, EMAIL, JWT, f"password={PASSWORD}", f"Authorization: Basic {KEY}"])
+@pytest.mark.parametrize("tail", ["", " and more words" * 40, "\n" + "word " * 4000])
+def test_a_secret_at_any_place_around_the_limit_is_masked_as_in_the_whole_text(secret, tail, cleaner):  # TRC-01, TRC-10
+    for start in range(0, 220, 7):
+        text = ("w " * 110)[:start] + " " + secret + tail
+        kept = cleaner.clean(text, max_len=200)[:200]
+        assert kept == cleaner.clean(text)[:200]
+        assert secret[-6:] not in kept
+
+
+def test_a_beginning_full_of_secrets_is_read_on_until_enough_is_left(cleaner):  # TRC-10
+    text = f"{KEY} " * 100 + "the end"
+    assert cleaner.clean(text, max_len=400)[:400] == "*** " * 100
+
+
+def test_the_marker_counts_what_follows_as_it_stood(cleaner):  # TRC-10
+    text = "word " * 40 + "and so on " * 20 + KEY
+    assert cleaner.clean(text, max_len=200).endswith(f"…[+{len(text) - 200} chars]")
+
+
+def test_extra_patterns_see_the_text_behind_the_limit():  # TRC-07
+    cleaner = Cleaner(extra_secret_patterns=[r"(?s)BEGIN.*END"])
+    assert cleaner.clean("BEGIN" + " words" * 200 + " END", max_len=100) == "***"
 
 
 def test_text_behind_a_huge_masked_stretch_comes_forward(cleaner):

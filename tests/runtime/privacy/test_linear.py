@@ -33,9 +33,9 @@ class CountingPattern:
             yield match
 
 
-def work(text: str) -> int:
+def work(text: str, stop: int | None = None) -> int:
     detectors = [dataclasses.replace(d, pattern=CountingPattern(d.pattern)) for d in DEFAULT_DETECTORS]  # type: ignore[arg-type]
-    Scanner(detectors).find(text)
+    Scanner(detectors).find(text, stop)
     return sum(detector.pattern.work for detector in detectors)  # type: ignore[attr-defined]
 
 
@@ -97,3 +97,10 @@ def test_four_thousand_openers_without_an_end_are_matched_once():  # FR-41
 @pytest.mark.parametrize("unit", [hint for hint in _HINTS if len(hint) > 3])
 def test_no_hint_repeated_costs_more_than_a_bounded_number_of_steps_a_character(unit):  # RED-21
     assert work(repeated(unit, _SIZE)) <= 200 * _SIZE
+
+
+@pytest.mark.parametrize(
+    "unit", ["a@b.co ", "password: hunter2x, ", "sk-" + "proj-" + "a1b2c3d4e5f6 ", "a1B2c3D4" * 5 + " "]
+)
+def test_what_follows_the_part_that_is_kept_is_not_matched(unit):  # RED-21, TRC-10
+    assert work(repeated(unit, _SIZE), stop=300) <= work(repeated(unit, 300)) + 1000

@@ -9,7 +9,7 @@ import string
 from hypothesis import given
 from hypothesis import strategies as st
 from privacy_samples import CARD, EMAIL, JWT, PASSWORD, VENDOR_KEYS
-from tracehold.privacy import Cleaner, KeyRules, TextMasker, find_sensitive
+from tracehold.privacy import Cleaner, KeyRules, TextMasker, cleaning, find_sensitive
 
 CLEANER = Cleaner()
 NAMED = TextMasker(mask=lambda name: f"[REDACTED:{name}]")
@@ -120,6 +120,19 @@ def test_findings_lie_in_the_text_in_order_and_apart(text):
     assert edges == sorted(edges)
     assert all(0 <= edge <= len(text) for edge in edges)
     assert all(finding.start < finding.end for finding in findings)
+
+
+fillers = st.integers(min_value=0, max_value=400).map(lambda size: ("some words in a row " * 20)[:size])
+
+
+@given(st.lists(st.one_of(fillers, texts, secrets), max_size=6).map("".join), st.integers(min_value=0, max_value=300))
+def test_what_is_kept_of_a_text_is_the_beginning_of_all_of_it_masked(text, keep):  # TRC-01, TRC-10
+    assert CLEANER.clean(text, max_len=keep)[:keep] == CLEANER.clean(text)[:keep]
+
+
+@given(st.one_of(st.text(max_size=12), st.text(alphabet="ab1-_:/. \t\n\x7fé\u00a0", max_size=300)))
+def test_the_quick_test_of_an_identifier_agrees_with_the_expression(text):  # DEC-10, TRC-13
+    assert cleaning._is_identifier(text) == (cleaning._IDENTIFIER.fullmatch(text) is not None)
 
 
 @given(values, st.integers(min_value=0, max_value=30))

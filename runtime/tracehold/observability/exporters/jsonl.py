@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Final
 
 import orjson
 
 from tracehold.core.jsontext import dumps
 from tracehold.observability.exporters.backlog import Backlog
 from tracehold.observability.exporters.base import Event, TraceExporter
+
+_NEWLINE: Final = orjson.OPT_APPEND_NEWLINE
 
 
 class JsonlExporter(TraceExporter):
@@ -40,7 +43,7 @@ class JsonlExporter(TraceExporter):
         """Append one line."""
         if self._fd is None:
             raise ValueError(f"this JsonlExporter is closed; {self.path} was not written")
-        self._backlog.put(dumps(event, option=orjson.OPT_APPEND_NEWLINE))
+        self._backlog.put(dumps(event, option=_NEWLINE))
 
     def force_flush(self, timeout_s: float = 5.0) -> bool:
         """Write what waits; lines are unbuffered, so nothing else does."""
@@ -60,9 +63,8 @@ class JsonlExporter(TraceExporter):
             raise OSError(f"{self.path} is closed")
         # A disk that fills up can take half a line: the rest must follow before anything else does.
         data = self._rest or line
-        while data:
+        written = os.write(self._fd, data)
+        while written < len(data):
+            data = self._rest = data[written:]
             written = os.write(self._fd, data)
-            data = data[written:]
-            if data:
-                self._rest = data
         self._rest = b""

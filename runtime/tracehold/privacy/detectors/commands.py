@@ -64,7 +64,7 @@ COMMANDS: Final = (
         pattern=re.compile(
             r"(?:configure|config) set (?P<name>[A-Za-z][A-Za-z0-9_.-]{1,64}+) [\"']?(?P<secret>[^\s\"'`;|<>]{3,512}+)"
         ),
-        hints=("configure set ", "config set "),
+        hints=("config",),
         check=lambda match: names_secret(match["name"]) and _not_placeholder(match),
         group="secret",
         where=Where.AT_HINT,

@@ -18,10 +18,10 @@ _SEPARATED_WORD: Final = r"[\w.+-]{1,64}+"
 def _is_mailbox(match: re.Match[str]) -> bool:
     """Refuse the `git@host:path` of a source repository, and the user information of a URL, which is masked alone."""
     text, start = match.string, match.start()
-    scheme_end = text.rfind("://", max(0, start - _AUTHORITY_MAX), start)
+    scheme_end = text.rfind("://", start - _AUTHORITY_MAX if start > _AUTHORITY_MAX else 0, start)
     if scheme_end >= 0 and _AUTHORITY_END.search(text, scheme_end + 3, start) is None:
         return False
-    return not (text[max(0, start - 3) : start] == "git" and text[match.end() : match.end() + 1] in {":", "/"})
+    return not (text[start - 3 : start] == "git" and text[match.end() : match.end() + 1] in {":", "/"})
 
 
 PEOPLE: Final = (

@@ -1,0 +1,316 @@
+"""The walk of the redactors through an event's payload: what nothing is found in is returned as the same object.
+
+Nothing is copied on the way in; a container is copied when the first of its values changes (RED-19). Types stay, also
+those of named tuples, dataclasses and bytes (DEC-09).
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import re
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from numbers import Number
+from typing import Any, Final
+
+from tracehold.privacy.conversion import is_named_tuple
+from tracehold.privacy.redactor_keys import (
+    ACCOUNT,
+    BODY,
+    IDENTIFIER,
+    PAIR,
+    PLAIN,
+    RENAME,
+    ROUTING,
+    SECRET,
+    WEAK,
+    KeyCodes,
+    SecretKeys,
+)
+from tracehold.privacy.redactor_text import TextRules
+
+TOO_DEEP: Final = "[REDACTED:too deep]"
+CYCLE: Final = "[REDACTED:cycle]"
+
+_DEPTHS: Final = (256, 64, 16, 4)
+"""More than the event's JSON may have; less when the caller has left little of the stack."""
+_CARD_FLOOR: Final = 10**12
+_TEMPORARY: Final = -1
+_PAIR_FIELDS: Final = ("name", "key", "header", "field")
+_FIELD_NAME: Final = re.compile(r"[A-Za-z][\w.-]{0,63}")
+_IDENTIFIER: Final = re.compile(r"[^\s\x00-\x1f\x7f]{1,256}")
+_MEDIA_FIELDS: Final = ("media_type", "mime_type", "mimeType", "mediaType", "content_type", "contentType")
+_BASE64: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+_WHITE: Final = b" \t\r\n"
+_DATA_URL: Final = re.compile(r"data:[\w.+-]{1,64}/[\w.+-]{1,64}(?:;[\w.-]{1,32}=[\w.-]{1,64}){0,4};base64,")
+
+_Seen = dict[int, Any]
+"""Id of a container to what became of it, so that one that stands in many places is walked through once. Under
+`_TEMPORARY`, what was made on the way: an id means something only while its object lives."""
+
+
+class Walk:
+    """Redacts values. Safe to use from several threads.
+
+    Args:
+        keys: says which keys name a secret; `None` for none.
+        texts: what to look for in texts, keys and numbers; `None` for nothing.
+        replacement: stands in the place of a value under a secret key.
+    """
+
+    __slots__ = ("_codes", "_floor", "_keys", "_known", "_replacement", "_texts", "_top_codes")
+
+    def __init__(self, keys: SecretKeys | None, texts: TextRules | None, replacement: str) -> None:
+        self._keys = keys
+        self._texts = texts or TextRules(())
+        self._known = self._texts.known_clean
+        self._replacement = self._texts.mask(replacement)
+        self._floor: float = _CARD_FLOOR if self._texts.card is not None else float("inf")
+        self._codes = KeyCodes(keys, texts, top=False)
+        self._top_codes = KeyCodes(keys, texts, top=True)
+
+    def top(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """Return the `data` or `meta` of an event, redacted: a new dict, or `fields` itself if nothing was found."""
+        for depth in _DEPTHS:
+            try:
+                done: dict[str, Any] = self._dict(fields, self._top_codes, depth, {id(fields): CYCLE})
+            except RecursionError:
+                continue
+            return done
+        return {}
+
+    def _value(self, value: Any, depth: int, seen: _Seen) -> Any:
+        kind = type(value)
+        if kind is str:
+            return self._text(value)
+        if kind is bool or value is None:
+            return value
+        if kind is int or kind is float:
+            return self._texts.mask_number(value)
+        if kind is dict or kind is list or isinstance(value, (Mapping, list, tuple, set, frozenset)):
+            return self._once(value, depth, seen)
+        return self._object(value, depth, seen)
+
+    def _once(self, value: Any, depth: int, seen: _Seen) -> Any:
+        known = id(value)
+        if known in seen:
+            return seen[known]
+        if depth <= 0:
+            return TOO_DEEP
+        seen[known] = CYCLE
+        seen[known] = done = self._container(value, depth - 1, seen)
+        return done
+
+    def _container(self, value: Any, depth: int, seen: _Seen) -> Any:
+        if isinstance(value, dict):
+            return self._dict(value, self._codes, depth, seen)
+        if isinstance(value, list):
+            return self._list(value, depth, seen)
+        if isinstance(value, Mapping):
+            plain = self._kept(dict(value), seen)
+            done = self._dict(plain, self._codes, depth, seen)
+            return value if done is plain else done
+        if is_named_tuple(value):
+            plain = self._kept(dict(zip(value._fields, tuple.__iter__(value), strict=False)), seen)
+            done = self._dict(plain, self._codes, depth, seen)
+            return value if done is plain else tuple.__new__(type(value), done.values())
+        if isinstance(value, tuple):
+            return self._tuple(value, depth, seen)
+        items = self._kept(list(value), seen)
+        done = self._list(items, depth, seen)
+        return value if done is items else _as_set(done, frozen=isinstance(value, frozenset))
+
+    def _dict(self, source: dict[Any, Any], codes: KeyCodes, depth: int, seen: _Seen) -> dict[Any, Any]:
+        out: dict[Any, Any] | None = None
+        known, floor = self._known, self._floor
+        new: Any
+        for key, value in dict.items(source):
+            code = codes[key] if type(key) is str else RENAME
+            kind = type(value)
+            if code == PLAIN:
+                if kind is str:
+                    if value in known:
+                        continue
+                    new = self._text(value)
+                elif kind is bool or value is None or ((kind is int or kind is float) and value < floor):
+                    continue
+                else:
+                    new = self._value(value, depth, seen)
+            elif code == RENAME:
+                return self._renamed(source, codes, depth, seen)
+            else:
+                new = self._special(code, key, value, source, depth, seen)
+            if new is not value:
+                if out is None:
+                    out = dict(source)
+                out[key] = new
+        return source if out is None else out
+
+    def _special(self, code: int, key: str, value: Any, source: dict[Any, Any], depth: int, seen: _Seen) -> Any:
+        """Redact a value whose key has a meaning of its own."""
+        if code in {SECRET, WEAK}:
+            return self._hidden(value) if self._hides(key, value) else self._value(value, depth, seen)
+        if code == ROUTING:
+            # A routing value is a scalar; anything else under its name is the user's (DEC-09).
+            scalar = value is None or isinstance(value, (str, int, float))
+            return value if scalar else self._value(value, depth, seen)
+        if code == ACCOUNT:
+            return self._account(value, depth, seen)
+        if code == IDENTIFIER and type(value) is str and _IDENTIFIER.fullmatch(value):
+            return self._texts.mask_identifier(value)
+        if code == BODY and type(value) is str and _is_attachment(source) and _is_base64(value):
+            return value  # RED-20
+        if code == PAIR and any(self._names_secret(source.get(field), value) for field in _PAIR_FIELDS):
+            return self._hidden(value)
+        return self._value(value, depth, seen)
+
+    def _account(self, value: Any, depth: int, seen: _Seen) -> Any:
+        """Redact the event's own usage, cost or budget: its numbers stay, whatever their keys are called (DEC-09)."""
+        kind = type(value)
+        if kind is int or kind is float:
+            return value
+        if kind is not dict or depth <= 0 or id(value) in seen:
+            return self._value(value, depth, seen)
+        if any(type(key) is not str or self._codes[key] == RENAME for key in value):
+            return self._value(value, depth, seen)
+        seen[id(value)] = CYCLE
+        out = None
+        for key, item in value.items():
+            if type(item) is int or type(item) is float:
+                continue
+            if type(item) is dict and self._codes[key] == PLAIN:
+                new = self._account(item, depth - 1, seen)
+            else:
+                new = self._dict({key: item}, self._codes, depth - 1, seen)[key]
+            if new is not item:
+                out = dict(value) if out is None else out
+                out[key] = new
+        seen[id(value)] = done = value if out is None else out
+        return done
+
+    def _renamed(self, source: dict[Any, Any], codes: KeyCodes, depth: int, seen: _Seen) -> dict[Any, Any]:
+        """Redact a dict some of whose keys may change; two of them never become one (DEC-09)."""
+        names = [self._key(key, codes, depth, seen) for key in source]
+        taken = {key for key, name in zip(source, names, strict=True) if name is key}
+        out: dict[Any, Any] = {}
+        changed = False
+        for name, (key, value) in zip(names, dict.items(source), strict=True):
+            unique = name
+            if name is not key:
+                changed = True
+                unique = _unused(name, taken)
+                taken.add(unique)
+            if name is key and type(key) is str:
+                new = self._single(key, value, source, codes, depth, seen)
+            elif self._hides(key, value) or (name is not key and self._hides(name, value)):
+                new = self._hidden(value)
+            else:
+                new = self._value(value, depth, seen)
+            changed = changed or new is not value
+            out[unique] = new
+        return out if changed else source
+
+    def _single(
+        self, key: str, value: Any, source: dict[Any, Any], codes: KeyCodes, depth: int, seen: _Seen
+    ) -> Any:
+        code = codes[key]
+        if code == PLAIN:
+            return self._value(value, depth, seen)
+        return self._special(code, key, value, source, depth, seen)
+
+    def _key(self, key: Any, codes: KeyCodes, depth: int, seen: _Seen) -> Any:
+        if type(key) is str:
+            return self._texts.mask(key) if codes[key] == RENAME else key
+        new = self._value(key, depth, seen)
+        return new if new is key or _is_hashable(new) else self._text(str(new))
+
+    def _list(self, source: list[Any], depth: int, seen: _Seen) -> list[Any]:
+        out: list[Any] | None = None
+        known, floor = self._known, self._floor
+        for place, item in enumerate(list.__iter__(source)):
+            kind = type(item)
+            if kind is str:
+                if item in known:
+                    continue
+                new = self._text(item)
+            elif kind is bool or item is None or ((kind is int or kind is float) and item < floor):
+                continue
+            else:
+                new = self._value(item, depth, seen)
+            if new is not item:
+                if out is None:
+                    out = list(source)
+                out[place] = new
+        return source if out is None else out
+
+    def _tuple(self, value: tuple[Any, ...], depth: int, seen: _Seen) -> tuple[Any, ...]:
+        items = self._kept(list(tuple.__iter__(value)), seen)
+        if len(items) == 2 and self._names_secret(items[0], items[1]):  # noqa: PLR2004 - (name, value): a header
+            hidden = self._hidden(items[1])
+            return value if hidden is items[1] else (items[0], hidden)
+        done = self._list(items, depth, seen)
+        return value if done is items else tuple(done)
+
+    def _object(self, value: Any, depth: int, seen: _Seen) -> Any:
+        if isinstance(value, str):
+            plain = str.__str__(value)
+            done = self._text(plain)
+            return value if done is plain else done
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            return self._bytes(value)
+        if isinstance(value, Enum):
+            done = self._value(value.value, depth, seen)
+            return value if done is value.value else done
+        if isinstance(value, Number):
+            return self._texts.mask_number(value)
+        if isinstance(value, type):
+            return value
+        fields = _fields_of(value)
+        if fields is not None:
+            return self._record(value, self._kept(fields, seen), depth, seen)
+        plain = str(value)
+        done = self._text(plain)
+        return value if done is plain else done
+
+    def _record(self, value: Any, fields: dict[str, Any], depth: int, seen: _Seen) -> Any:
+        known = id(value)
+        if known in seen:
+            return seen[known]
+        if depth <= 0:
+            return TOO_DEEP
+        seen[known] = CYCLE
+        done = self._dict(fields, self._codes, depth - 1, seen)
+        seen[known] = new = value if done is fields else _with_fields(value, fields, done)
+        return new
+
+    def _bytes(self, value: bytes | bytearray | memoryview) -> Any:
+        text = bytes(value).decode("utf-8", "surrogateescape")
+        done = self._texts.mask(text)
+        if done is text:
+            return value
+        data = done.encode("utf-8", "surrogateescape")
+        return bytearray(data) if isinstance(value, bytearray) else data
+
+    def _text(self, text: str) -> str:
+        if text.startswith("data:") and (head := _DATA_URL.match(text)) and _is_base64(text[head.end() :]):
+            return text  # RED-20
+        return self._texts.mask(text)
+
+    def _hides(self, key: Any, value: Any) -> bool:
+        name = _name_of(key)
+        return self._keys is not None and name is not None and self._keys.hides(name, value)
+
+    def _names_secret(self, name: Any, value: Any) -> bool:
+        """Return whether a name that stands beside a value is that of a secret: a header in a list or a tuple."""
+        text = _name_of(name)
+        return text is not None and _FIELD_NAME.fullmatch(text) is not None and self._hides(text, value)
+
+    def _hidden(self, value: Any) -> Any:
+        return value if type(value) is str and value == self._replacement else self._replacement
+
+    @staticmethod
+    def _kept[T](value: T, seen: _Seen) -> T:
+        """Keep a temporary object alive until the walk is over."""
+        seen.setdefault(_TEMPORARY, []).append(value)
+        return value
