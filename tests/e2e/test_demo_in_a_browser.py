@@ -114,6 +114,18 @@ def test_the_denials_page_shows_who_blocked_what_and_why(page: Page, demo: str) 
     expect(page.get_by_test_id("stDataFrame").first).to_be_visible()
 
 
+def test_a_selected_denial_names_the_person_or_the_policy(page: Page, demo: str) -> None:  # DEC-01, DEC-02
+    open_page(page, demo, "denials")
+    rows = page.get_by_test_id("stDataFrame").first.locator("canvas").first
+    for place, facts in (
+        (50, r"issue_refund.*rejected.*demo-approver"),
+        (85, r"send_email.*denied.*sha256:[0-9a-f]{64}"),
+    ):
+        rows.click(position={"x": 200, "y": place}, force=True)  # a grid is drawn, its cells take no clicks themselves
+        expect(page.get_by_test_id("stDataFrame").nth(1)).to_contain_text(re.compile(facts, re.DOTALL))
+    no_exception(page)
+
+
 def test_spend_is_above_zero(page: Page, demo: str) -> None:
     open_page(page, demo, "spend")
     no_exception(page)

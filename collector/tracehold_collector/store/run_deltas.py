@@ -60,11 +60,12 @@ class RunDelta:
             self.errors += 1
         elif record.status == "blocked" and record.decision is not None:
             self.denials += 1
-        # An opening half (`started`) is not counted again when its end comes.
+        # An opening half (`started`) is not counted again when its end comes, nor a call that waits when it is entered
+        # again.
         if record.status != "started":
             if record.kind == "llm":
                 self._add_call(record)
-            elif record.kind == "tool" and record.status != "blocked":
+            elif record.kind == "tool" and record.status not in {"blocked", "suspended"}:
                 self.tool_calls += 1
         start = record.started_at
         if start is not None:

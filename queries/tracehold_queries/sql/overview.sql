@@ -41,7 +41,7 @@ counted_events AS (
     SELECT
         count(*) AS events,
         count(*) FILTER (kind = 'llm' AND status <> 'started') AS llm_calls,
-        count(*) FILTER (kind = 'tool' AND status NOT IN ('started', 'blocked')) AS tool_calls,
+        count(*) FILTER (kind = 'tool' AND status NOT IN ('started', 'blocked', 'suspended')) AS tool_calls,
         -- The list of DEC-01: any decision but allowed and suspended. What was stopped is blocked; the answer to an
         -- approval request, which carries the same decision, is not.
         count(*) FILTER (status = 'blocked' AND decision IN ('denied', 'rejected', 'unconfirmed', 'expired', 'invalid_args', 'unknown_tool',

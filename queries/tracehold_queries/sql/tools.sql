@@ -24,7 +24,8 @@ WITH uses AS (
         started_at,
         duration_ns / 1e6 AS duration_ms
     FROM events
-    WHERE status <> 'started'
+    -- A call whose sub-agent waits is entered again later, and counted then.
+    WHERE status NOT IN ('started', 'suspended')
       -- A stopped call is an event of kind gate (DEC-01), or a tool span that says blocked. A gate without a tool, such as
       -- a budget, has no name.
       AND (kind = 'tool' OR (kind = 'gate' AND status = 'blocked' AND name IS NOT NULL))
