@@ -26,24 +26,43 @@ def needs_confirmation(tool: Any, parameters: Parameters) -> bool:
     return bool(needed)
 
 
+class NoAnswerError(TypeError):
+    """A confirm callback returned neither `True` nor `False`: that is not taken for a yes, nor for a no."""
+
+    def __init__(self, answer: object) -> None:
+        super().__init__(f"confirm must answer True or False, and answered with {type(answer).__name__}")
+
+
 def ask(confirm: Confirm, tool: Any, parameters: Parameters) -> bool:
     """Ask on this thread.
 
     Raises:
-        TypeError: the callback is async, or returned an awaitable, which would always be taken for a yes (REG-12).
+        NoAnswerError: the callback returned neither `True` nor `False`.
+        TypeError: the callback is async, or returned an awaitable, which nothing awaits here (REG-12).
     """
     refuse_async(confirm)
     answer = confirm(tool, parameters)
     if inspect.isawaitable(answer):
         discard(answer)
         raise _async_refused()
-    return bool(answer)
+    return _yes_or_no(answer)
 
 
 async def aask(confirm: Confirm, tool: Any, parameters: Parameters) -> bool:
-    """Ask without blocking the event loop; what an async callback returns is awaited."""
+    """Ask without blocking the event loop; what an async callback returns is awaited.
+
+    Raises:
+        NoAnswerError: the callback returned neither `True` nor `False`, awaited or not.
+    """
     answer = confirm(tool, parameters) if is_async(confirm) else await on_thread(confirm, tool, parameters)
-    return bool(await answer if inspect.isawaitable(answer) else answer)
+    return _yes_or_no(await answer if inspect.isawaitable(answer) else answer)
+
+
+def _yes_or_no(answer: object) -> bool:
+    # Not its truth: "no" is true, and so is a future that nobody waited for.
+    if isinstance(answer, bool):
+        return answer
+    raise NoAnswerError(answer)
 
 
 def refuse_async(confirm: Confirm | None) -> None:
@@ -53,4 +72,4 @@ def refuse_async(confirm: Confirm | None) -> None:
 
 
 def _async_refused() -> TypeError:
-    return TypeError("an async confirm callback needs aexecute_tool: nothing awaits it here, and unawaited it is a yes")
+    return TypeError("an async confirm callback needs aexecute_tool: nothing awaits it here")

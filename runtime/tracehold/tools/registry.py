@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 from tracehold.core.control import steering_signal
 from tracehold.core.errors import ConfigurationError, ToolError, ToolRegistrationError
 from tracehold.tools.base import Tool
-from tracehold.tools.confirmation import Confirm, aask, ask, needs_confirmation, refuse_async
+from tracehold.tools.confirmation import Confirm, NoAnswerError, aask, ask, needs_confirmation, refuse_async
 from tracehold.tools.describing import catalog_line, description_of, function_schema
 from tracehold.tools.functions import DictFunction, FunctionTool
 from tracehold.tools.parameters import Parameters, ToolParameter
@@ -57,12 +57,13 @@ class Refusal:
 
 @dataclass(slots=True)
 class _Entry:
+    name: str
     tool: Any
     schema: bytes | None = field(default=None, repr=False)
     """The schema as last shown; what a call is checked against (REG-10)."""
 
     def read_schema(self) -> bytes:
-        self.schema = schema_text(self.tool)
+        self.schema = schema_text(self.tool, self.name)
         return self.schema
 
 
@@ -71,7 +72,8 @@ class ToolRegistry:
 
     A tool is anything with `name`, `description`, `get_parameters()` or `get_input_schema()`, and `run` or `arun`; it
     need not derive from `Tool`. Its schema is read each time it is shown, and calls are checked against what was shown
-    last (REG-10).
+    last (REG-10). It goes by the name it was registered under: calls of one that has changed its `name` since are
+    refused, because gates that judge by `tool.name` would judge another tool.
 
     Args:
         prompts: texts to use instead of `DEFAULT_PROMPTS`, by name; keys of other packages may stand beside them.
@@ -134,7 +136,7 @@ class ToolRegistry:
                         f"a tool named {name} is registered already: give this one another name, or overwrite"
                     )
                 if name not in entries or on_conflict == "overwrite":
-                    entries[name] = _Entry(tool)
+                    entries[name] = _Entry(name, tool)
                     added[name] = None
             self._entries = entries
         return list(added)
@@ -204,6 +206,10 @@ class ToolRegistry:
         """Return the tools in the order they were registered."""
         return [entry.tool for entry in self._entries.values()]
 
+    def names(self) -> list[str]:
+        """Return the names the tools were registered under, in that order."""
+        return list(self._entries)
+
     def to_openai_schema(self, names: Sequence[str] | None = None) -> list[dict[str, Any]]:
         """Return the tools in the function-calling shape, each a dict of the caller's own (REG-08).
 
@@ -228,10 +234,11 @@ class ToolRegistry:
     def check(self, name: str, parameters: Parameters) -> Any | Refusal:
         """Return the tool to run, or why the call cannot be made: unknown, or parameters that do not fit (REG-10).
 
-        Nothing runs and nobody is asked: a harness puts its own gates between this and `run`.
+        Nothing runs and nobody is asked: a harness puts its own gates between this and `run`. They judge the object
+        returned here, and `run` runs that object, whatever is registered under its name meanwhile.
         """
         entry = self._find(name)
-        if entry is None:
+        if entry is None or not _still_named(entry.tool, name):
             return self._refusal("unknown_tool", "tool_unknown", name)
         if not isinstance(parameters, dict):
             return self._refusal(
@@ -245,13 +252,18 @@ class ToolRegistry:
             return entry.tool
         return self._refusal("invalid_args", "tool_invalid_args", name, problem)
 
-    async def run(self, tool: Any, parameters: Parameters) -> ToolResponse:
+    async def run(self, tool: Any, parameters: Parameters, *, name: str | None = None) -> ToolResponse:
         """Run a tool that `check` returned; an exception inside it becomes an error response (HAR-55).
+
+        Args:
+            tool: the very object that runs; it is not looked up again.
+            parameters: what to call it with, as checked.
+            name: what texts call it; default the tool's own.
 
         Raises:
             ControlSignal: the run is to be suspended; also `RunLimitExceeded` and `RunCancelled` (HAR-60).
         """
-        return await arun_tool(tool, parameters)
+        return await arun_tool(tool, parameters, name=tool.name if name is None else name)
 
     def execute_tool(self, name: str, parameters: Parameters, confirm: Confirm | None = None) -> ToolResponse:
         """Check a call, ask where the tool needs it, and run it on this thread (REG-09).
@@ -276,27 +288,39 @@ class ToolRegistry:
         """Return `execute_tool`'s response and whether the tool was really entered (REG-09)."""
         refuse_async(confirm)
         tool = self.check(name, parameters)
-        if not isinstance(tool, Refusal) and _must_ask(tool, parameters):
-            tool = self._judge(name, tool, confirm, yes=confirm is not None and ask(confirm, tool, parameters))
+        if not isinstance(tool, Refusal) and _must_ask(name, tool, parameters):
+            try:
+                tool = self._judge(name, tool, None if confirm is None else ask(confirm, tool, parameters))
+            except NoAnswerError as error:
+                tool = self._unanswered(name, error)
         if isinstance(tool, Refusal):
             return tool.response(), False
-        return run_tool(tool, parameters), True
+        return run_tool(tool, parameters, name=name), True
 
     async def aexecute_tool_checked(
         self, name: str, parameters: Parameters, confirm: Confirm | None = None
     ) -> tuple[ToolResponse, bool]:
         """Return `aexecute_tool`'s response and whether the tool was really entered (REG-09)."""
         tool = self.check(name, parameters)
-        if not isinstance(tool, Refusal) and _must_ask(tool, parameters):
-            tool = self._judge(name, tool, confirm, yes=confirm is not None and await aask(confirm, tool, parameters))
+        if not isinstance(tool, Refusal) and _must_ask(name, tool, parameters):
+            try:
+                tool = self._judge(name, tool, None if confirm is None else await aask(confirm, tool, parameters))
+            except NoAnswerError as error:
+                tool = self._unanswered(name, error)
         if isinstance(tool, Refusal):
             return tool.response(), False
-        return await self.run(tool, parameters), True
+        return await self.run(tool, parameters, name=name), True
 
-    def _judge(self, name: str, tool: Any, confirm: Confirm | None, *, yes: bool) -> Any | Refusal:
-        if yes:
+    def _judge(self, name: str, tool: Any, answer: bool | None) -> Any | Refusal:
+        if answer is True:
             return tool
-        reason = "there is nobody to ask" if confirm is None else "the answer was no"
+        return self._unconfirmed(name, "there is nobody to ask" if answer is None else "the answer was no")
+
+    def _unanswered(self, name: str, error: NoAnswerError) -> Refusal:
+        _log.warning("tool %s was not called: %s", name, error)
+        return self._unconfirmed(name, "the answer was neither yes nor no")
+
+    def _unconfirmed(self, name: str, reason: str) -> Refusal:
         return self._refusal("unconfirmed", "tool_unconfirmed", name, reason)
 
     def _refusal(
@@ -320,13 +344,24 @@ class ToolRegistry:
         return [(name, entries[name]) for name in dict.fromkeys(names) if name in entries]
 
 
-def _must_ask(tool: Any, parameters: Parameters) -> bool:
+def _still_named(tool: Any, name: str) -> bool:
+    try:
+        named: object = tool.name
+    except Exception:  # noqa: BLE001 - a name that cannot be told is not the registered one
+        named = None
+    if isinstance(named, str) and str.__str__(named) == name:
+        return True
+    _log.warning("the tool registered as %s has another name by now: its calls are refused", name)
+    return False
+
+
+def _must_ask(name: str, tool: Any, parameters: Parameters) -> bool:
     try:
         return needs_confirmation(tool, parameters)
     except Exception as error:
         if steering_signal(error) is not None:
             raise
-        _log.warning("needs_confirmation of tool %s failed (%s): a person is asked", tool.name, type(error).__name__)
+        _log.warning("needs_confirmation of tool %s failed (%s): a person is asked", name, type(error).__name__)
         return True
 
 

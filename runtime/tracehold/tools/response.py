@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, get_args
 
+from tracehold.core.control import steering_signal
 from tracehold.core.jsontext import dumps
 
+_log = logging.getLogger(__name__)
+
 ToolStatus: TypeAlias = Literal["success", "partial", "error"]
-STATUSES: Final = get_args(ToolStatus)
+STATUSES: Final[tuple[ToolStatus, ...]] = get_args(ToolStatus)
 
 MAX_ERROR_CHARS: Final = 2_000
 """Longer texts of exceptions are cut: they go into the model's context."""
+
+_MAX_REPORTED: Final = 1_000
+_reported: set[str] = set()
+"""Tools whose odd status the log has been told about."""
 
 
 @dataclass
@@ -60,18 +68,31 @@ class ToolResponse:
 
 
 def as_response(tool_name: str, returned: Any) -> ToolResponse:
-    """Return what a tool returned as a response.
+    """Return what a tool, or a registry's `run`, returned as a response whose text is a text and whose status is known.
 
     A text is the text; nothing is an empty text; containers, dataclasses and pydantic models are their JSON, and stay
     in `data`; anything else is its `str()`. An awaitable or a generator is a mistake in the tool: it is closed, and
-    the response is an error that says what to change (REG-07).
+    the response is an error that says what to change (REG-07). A response may have been changed since it was made: a
+    status that is none of `STATUSES` becomes "error", so that a tool cannot pass for a gate (REG-04). What cannot be
+    made a text is an error response too.
+
+    Raises:
+        ControlSignal: making the text raised what steers the run; also `RunLimitExceeded` and `RunCancelled` (HAR-60).
     """
+    try:
+        return _response(tool_name, returned)
+    except Exception as error:
+        if steering_signal(error) is not None:
+            raise
+        return as_failure(tool_name, error)
+
+
+def _response(tool_name: str, returned: Any) -> ToolResponse:
     if isinstance(returned, ToolResponse):
-        if not isinstance(returned.text, str):
-            returned = dataclasses.replace(returned, text=_text(returned.text))
-        return returned
-    if isinstance(returned, str):
-        return ToolResponse.ok(returned)
+        text, status = _text(returned.text), _status(tool_name, returned.status)
+        if text is returned.text and status is returned.status:
+            return returned
+        return ToolResponse(text, status, returned.data)
     if inspect.isawaitable(returned):
         discard(returned)
         return ToolResponse.error(
@@ -80,7 +101,20 @@ def as_response(tool_name: str, returned: Any) -> ToolResponse:
         )
     if inspect.isgenerator(returned) or inspect.isasyncgen(returned):
         return ToolResponse.error(f"Tool {tool_name} failed: it returned a generator. Return one text instead")
-    return ToolResponse.ok(_text(returned), None if returned is None else returned)
+    return ToolResponse.ok(_text(returned), None if returned is None or isinstance(returned, str) else returned)
+
+
+def _status(tool_name: str, status: object) -> ToolStatus:
+    plain = _plain(status) if isinstance(status, str) else None
+    for known in STATUSES:
+        if plain == known:
+            return known
+    if tool_name not in _reported and len(_reported) < _MAX_REPORTED:
+        _reported.add(tool_name)
+        _log.warning(
+            "tool %s returned a response whose status is none of %s: taken for an error", tool_name, ", ".join(STATUSES)
+        )
+    return "error"
 
 
 def as_failure(tool_name: str, error: BaseException) -> ToolResponse:
@@ -92,8 +126,8 @@ def describe(error: BaseException) -> str:
     """Return an exception's type and message, whatever its `__str__` does, cut to `MAX_ERROR_CHARS`."""
     kind = type(error).__name__
     try:
-        message = str(error)
-    except Exception:  # noqa: BLE001 - an exception whose text cannot be made is still named
+        message = _plain(str(error))
+    except BaseException:  # noqa: BLE001 - a foreign __str__ that exits the program must not; the error is still named
         message = ""
     return excerpt(f"{kind}: {message}" if message else kind, MAX_ERROR_CHARS)
 
@@ -115,14 +149,19 @@ def discard(awaitable: Any) -> None:
 
 def _text(value: Any) -> str:
     if isinstance(value, str):
-        return value
+        return _plain(value)
     if value is None:
         return ""
     to_json = getattr(value, "model_dump_json", None)
     if callable(to_json):
-        return str(to_json())
+        return _plain(str(to_json()))
     if isinstance(value, bool | Mapping | list | tuple | set | frozenset) or dataclasses.is_dataclass(value):
         return dumps(dict(value) if isinstance(value, Mapping) else value).decode()
     if isinstance(value, bytes | bytearray):
         return value.decode("utf-8", "replace")
-    return str(value)
+    return _plain(str(value))
+
+
+def _plain(text: str) -> str:
+    # A subclass may answer to every comparison and method as it likes.
+    return str.__str__(text)

@@ -11,8 +11,8 @@ from tracehold.tools.parameters import Parameters
 from tracehold.tools.response import ToolResponse, as_failure, as_response
 
 
-async def arun_tool(tool: Any, parameters: Parameters) -> ToolResponse:
-    """Run `tool` without blocking the event loop.
+async def arun_tool(tool: Any, parameters: Parameters, *, name: str) -> ToolResponse:
+    """Run `tool` without blocking the event loop; texts call it `name`, whatever it calls itself by now.
 
     Raises:
         ControlSignal: the run is to be suspended or stopped; also `RunLimitExceeded` and `RunCancelled` (HAR-60).
@@ -21,26 +21,26 @@ async def arun_tool(tool: Any, parameters: Parameters) -> ToolResponse:
     try:
         arun = getattr(tool, "arun", None)
         if arun is None:
-            return as_response(tool.name, await on_thread(tool.run, parameters))
+            return as_response(name, await on_thread(tool.run, parameters))
         returned = arun(parameters)
-        return as_response(tool.name, await returned if inspect.isawaitable(returned) else returned)
+        return as_response(name, await returned if inspect.isawaitable(returned) else returned)
     except Exception as error:  # noqa: BLE001 - the model is told what went wrong inside a tool (HAR-55)
-        return _failed(tool, error)
+        return _failed(name, error)
 
 
-def run_tool(tool: Any, parameters: Parameters) -> ToolResponse:
+def run_tool(tool: Any, parameters: Parameters, *, name: str) -> ToolResponse:
     """Run `tool` on this thread, from code that is not async. Raises as `arun_tool` does."""
     try:
         run = getattr(tool, "run", None)
         if run is None:
-            return as_response(tool.name, run_to_end(tool.arun, parameters))
-        return as_response(tool.name, run(parameters))
+            return as_response(name, run_to_end(tool.arun, parameters))
+        return as_response(name, run(parameters))
     except Exception as error:  # noqa: BLE001 - the model is told what went wrong inside a tool (HAR-55)
-        return _failed(tool, error)
+        return _failed(name, error)
 
 
-def _failed(tool: Any, error: Exception) -> ToolResponse:
+def _failed(name: str, error: Exception) -> ToolResponse:
     signal = steering_signal(error)
     if signal is not None:
         raise signal
-    return as_failure(tool.name, error)
+    return as_failure(name, error)

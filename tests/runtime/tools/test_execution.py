@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import logging
 import threading
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tracehold.core.control import ControlSignal
 from tracehold.tools import FunctionTool, Refusal, ToolParameter, ToolRegistry, ToolResponse
+from tracehold.tools.confirmation import aask, ask
 
 Execute = Callable[..., tuple[ToolResponse, bool]]
 
@@ -194,6 +196,58 @@ def test_the_answer_decides(execute: Execute, registry: ToolRegistry, recorder_t
     assert len(tool.calls) == answer
 
 
+async def _pieces() -> Any:
+    yield True
+
+
+NO_ANSWERS: list[Any] = [
+    "no",
+    "yes",
+    "false",
+    "",
+    [0],
+    [],
+    1,
+    0,
+    None,
+    object(),
+    _pieces(),
+    concurrent.futures.Future(),
+]
+
+
+@pytest.mark.parametrize("answer", NO_ANSWERS, ids=lambda answer: repr(answer)[:12])
+def test_an_answer_that_is_neither_true_nor_false_is_refused(
+    execute: Execute, registry: ToolRegistry, recorder_type: Any, answer: Any, caplog: pytest.LogCaptureFixture
+) -> None:  # REG-09
+    tool = recorder_type(requires_confirmation=True)
+    registry.register(tool)
+    with caplog.at_level(logging.WARNING):
+        response, entered = execute("recorder", {"n": 1}, lambda *_call: answer)
+    assert (response.status, entered, tool.calls) == ("error", False, [])
+    assert "neither yes nor no" in response.text
+    assert f"answered with {type(answer).__name__}" in caplog.text
+
+
+def test_an_awaited_answer_that_is_neither_true_nor_false_is_refused(
+    registry: ToolRegistry, recorder_type: Any
+) -> None:  # REG-09
+    async def confirm(_tool: Any, _parameters: Any) -> Any:
+        return "no"
+
+    tool = recorder_type(requires_confirmation=True)
+    registry.register(tool)
+    assert not asyncio.run(registry.aexecute_tool_checked("recorder", {"n": 1}, confirm))[1]
+    assert tool.calls == []
+
+
+def test_whoever_asks_is_told_what_came_back_instead_of_an_answer() -> None:
+    with pytest.raises(TypeError, match="answer True or False, and answered with str"):
+        ask(lambda *_call: "no", None, {})  # type: ignore[arg-type]  # on purpose
+    with pytest.raises(TypeError, match="answered with list"):
+        asyncio.run(aask(lambda *_call: [0], None, {}))  # type: ignore[arg-type]  # on purpose
+
+
 def test_a_tool_that_needs_no_confirmation_asks_nobody(execute: Execute, recorder: Any) -> None:  # REG-09
     asked: list[Any] = []
     assert execute("recorder", {"n": 1}, lambda *call: asked.append(call) or False)[1]
@@ -302,6 +356,62 @@ def test_check_tells_unknown_from_invalid(registry: ToolRegistry, recorder: Any)
 def test_what_check_returned_can_be_run(registry: ToolRegistry, recorder: Any) -> None:  # REG-09
     tool = registry.check("recorder", {"n": 5})
     assert asyncio.run(registry.run(tool, {"n": 5})) == ToolResponse.ok("5")
+
+
+def test_the_object_that_check_returned_runs_whatever_took_its_name(registry: ToolRegistry, recorder: Any) -> None:
+    # REG-09
+    tool = registry.check("recorder", {"n": 5})
+    registry.register(FunctionTool(lambda _parameters: "another", "recorder", ""), overwrite=True)
+    assert asyncio.run(registry.run(tool, {"n": 5})) == ToolResponse.ok("5")
+    assert recorder.calls == [{"n": 5}]
+
+
+class Flighty:
+    """A tool that goes by the name it was registered under only until then."""
+
+    def __init__(self, then: Any) -> None:
+        self._names = iter(["recorder"])
+        self._then = then
+
+    @property
+    def name(self) -> Any:
+        name = next(self._names, self._then)
+        if isinstance(name, Exception):
+            raise name
+        return name
+
+    get_parameters = list
+
+    def run(self, _parameters: Any) -> str:
+        return "ran"
+
+
+@pytest.mark.parametrize("then", ["harmless", None, AttributeError("gone"), ValueError("gone")], ids=str)
+def test_a_tool_that_has_changed_its_name_is_not_run(
+    execute: Execute, registry: ToolRegistry, then: Any, caplog: pytest.LogCaptureFixture
+) -> None:  # REG-05, REG-09
+    registry.register(Flighty(then))
+    for name in ("recorder", "harmless"):
+        response, entered = execute(name, {})
+        assert (response.status, entered) == ("error", False)
+    refused = registry.check("recorder", {})
+    assert isinstance(refused, Refusal)
+    assert refused.decision == "unknown_tool"
+    assert "registered as recorder has another name" in caplog.text
+    assert registry.names() == ["recorder"]
+    assert [shown["function"]["name"] for shown in registry.to_openai_schema()] == ["recorder"]
+
+
+def test_a_tool_that_changes_its_name_while_it_runs_is_reported_by_the_registered_one(
+    execute: Execute, registry: ToolRegistry
+) -> None:  # HAR-55
+    def fail(_parameters: dict[str, Any]) -> str:
+        tool.name = "harmless"
+        raise ValueError
+
+    tool = FunctionTool(fail, "harmful", "")
+    registry.register(tool)
+    assert execute("harmful", {})[0].text == "Tool harmful failed: ValueError"
 
 
 values = st.recursive(

@@ -206,7 +206,7 @@ def test_definitions_of_pydantic_models_stand_at_the_root_and_do_not_meet() -> N
         return f"{a.inner.x} {b[0].inner.text}"
 
     made = Tool.from_callable(place)
-    text = schema_text(made)
+    text = schema_text(made, "made")
     assert problem_with(text, {"a": {"inner": {"x": 1}}, "b": [{"inner": {"text": "t"}}]}) is None
     assert problem_with(text, {"a": {"inner": {"text": "t"}}, "b": []})
     assert problem_with(text, {"a": {"inner": {"x": 1}}, "b": [{"inner": {"x": 1}}]})
@@ -234,5 +234,5 @@ def test_a_value_of_the_hinted_type_fits_its_schema_and_is_not_changed(data: st.
 
     echo.__annotations__["value"] = hint
     made = Tool.from_callable(echo)
-    assert problem_with(schema_text(made), {"value": value}) is None
+    assert problem_with(schema_text(made, "made"), {"value": value}) is None
     assert made.run({"value": value}) == value

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import enum
 import functools
 import gc
+import logging
 import threading
 import warnings
 from collections.abc import Callable
@@ -42,8 +44,8 @@ def raising(error: BaseException) -> Callable[..., Any]:
 def run(request: pytest.FixtureRequest) -> Run:
     """Both ways to run a tool."""
     if request.param == "sync":
-        return lambda tool: run_tool(tool, {})
-    return lambda tool: asyncio.run(arun_tool(tool, {}))
+        return lambda tool: run_tool(tool, {}, name="t")
+    return lambda tool: asyncio.run(arun_tool(tool, {}, name="t"))
 
 
 @dataclass
@@ -86,6 +88,76 @@ def test_what_was_not_a_text_stays_for_the_application(run: Run) -> None:
 def test_a_response_is_passed_on_as_it_is(run: Run) -> None:
     made = ToolResponse.partial("half", {"k": 1})
     assert run(tool_of(lambda _parameters: made)) is made
+
+
+class AnyStatus(str):
+    """Equal to whatever it is compared with."""
+
+    __slots__ = ()
+
+    def __eq__(self, _other: object) -> bool:
+        return True
+
+    __hash__ = str.__hash__
+
+
+class Level(enum.StrEnum):
+    PARTIAL = "partial"
+
+
+@pytest.mark.parametrize("status", ["denied", "", None, 3, ["success"], AnyStatus("denied"), object()], ids=repr)
+def test_a_status_set_afterwards_cannot_pass_for_the_word_of_a_gate(run: Run, status: Any) -> None:  # REG-04
+    made = ToolResponse("done", data=1)
+    made.status = status
+    assert run(tool_of(lambda _parameters: made)) == ToolResponse("done", "error", 1)
+
+
+def test_a_status_equal_to_a_known_one_is_that_one(run: Run) -> None:  # REG-04
+    for status in (Level.PARTIAL, AnyStatus("partial")):
+        made = ToolResponse("half")
+        made.status = status  # type: ignore[assignment]  # a tool is not type-checked
+        assert type(run(tool_of(lambda _parameters, made=made: made)).status) is str
+        assert run(tool_of(lambda _parameters, made=made: made)) == ToolResponse.partial("half")
+
+
+def test_the_log_is_told_once_of_a_tool_whose_status_is_unknown(caplog: pytest.LogCaptureFixture) -> None:  # REG-04
+    made = ToolResponse("secret")
+    made.status = "hunter2"  # type: ignore[assignment]  # a tool is not type-checked
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            as_response("once_in_the_log", made)
+    assert caplog.text.count("once_in_the_log") == 1
+    assert "secret" not in caplog.text
+    assert "hunter2" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [(b"bytes", "bytes"), (None, ""), (AnyStatus("x"), "x"), ({"a": 1}, '{"a":1}'), (Level.PARTIAL, "partial")],
+)
+def test_the_text_of_a_response_becomes_a_plain_text(run: Run, text: Any, plain: str) -> None:  # REG-04
+    response = run(tool_of(lambda _parameters: ToolResponse(text, data=1)))
+    assert (response.text, response.status, response.data) == (plain, "success", 1)
+    assert type(response.text) is str
+
+
+def test_what_a_registry_returned_becomes_a_response_whatever_it_is() -> None:  # REG-04
+    class Mute:
+        def __str__(self) -> str:
+            raise ValueError("no text")
+
+    assert as_response("t", Mute()).text == "Tool t failed: ValueError: no text"
+    assert as_response("t", ToolResponse(Mute())).status == "error"  # type: ignore[arg-type]  # on purpose
+    assert as_response("t", 3) == ToolResponse("3", data=3)
+
+
+def test_a_text_whose_making_steers_the_run_passes() -> None:  # HAR-60
+    class Waiting:
+        def __str__(self) -> str:
+            raise ControlSignal("suspend")
+
+    with pytest.raises(ControlSignal):
+        as_response("t", Waiting())
 
 
 def test_a_result_that_has_no_text_is_an_error(run: Run) -> None:
@@ -145,6 +217,32 @@ def test_an_exception_whose_text_fails_is_still_named(run: Run) -> None:  # HAR-
     assert run(tool_of(raising(Mute()))).text == "Tool t failed: Mute"
 
 
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, asyncio.CancelledError, GeneratorExit])
+def test_the_text_of_an_exception_cannot_stop_the_program(run: Run, stop: type[BaseException]) -> None:  # HAR-55
+    class Trap(Exception):  # noqa: N818 - a sample
+        def __str__(self) -> str:
+            raise stop
+
+    assert run(tool_of(raising(Trap()))).text == "Tool t failed: Trap"
+
+
+def test_an_exception_whose_text_is_no_plain_text_is_described(run: Run) -> None:  # HAR-55
+    class Odd(str):
+        __slots__ = ()
+
+        def __format__(self, _spec: str) -> str:
+            raise SystemExit
+
+        def __len__(self) -> int:
+            raise SystemExit
+
+    class Strange(Exception):  # noqa: N818 - a sample
+        def __str__(self) -> str:
+            return Odd("bad city")
+
+    assert run(tool_of(raising(Strange()))).text == "Tool t failed: Strange: bad city"
+
+
 def test_a_long_or_broken_message_is_made_fit_for_the_model(run: Run) -> None:  # HAR-55
     text = run(tool_of(raising(ValueError("\ud800" + "x" * 1_000_000)))).text
     text.encode()
@@ -188,7 +286,7 @@ def test_a_subclass_of_a_control_signal_is_one(run: Run) -> None:  # HAR-60
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
 def test_a_wish_to_stop_the_program_passes(stop: type[BaseException]) -> None:
     with pytest.raises(stop):
-        run_tool(tool_of(raising(stop())), {})
+        run_tool(tool_of(raising(stop())), {}, name="t")
 
 
 def test_cancelling_the_caller_cancels_an_async_tool() -> None:
@@ -206,7 +304,7 @@ def test_cancelling_the_caller_cancels_an_async_tool() -> None:
                 raise
             return "never"
 
-        call = asyncio.create_task(arun_tool(tool_of(wait), {}))
+        call = asyncio.create_task(arun_tool(tool_of(wait), {}, name="t"))
         await started.wait()
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -224,7 +322,7 @@ def test_a_sync_tool_does_not_block_the_event_loop_and_sees_the_context() -> Non
 
     async def both() -> ToolResponse:
         WHO.set("ada")
-        call = asyncio.create_task(arun_tool(tool_of(wait), {}))
+        call = asyncio.create_task(arun_tool(tool_of(wait), {}, name="t"))
         await asyncio.sleep(0)
         others_ran.set()
         return await call
@@ -237,7 +335,7 @@ def test_an_async_tool_runs_on_the_event_loop() -> None:
         return str(id(asyncio.get_running_loop()))
 
     async def call() -> bool:
-        return (await arun_tool(tool_of(where), {})).text == str(id(asyncio.get_running_loop()))
+        return (await arun_tool(tool_of(where), {}, name="t")).text == str(id(asyncio.get_running_loop()))
 
     assert asyncio.run(call())
 
@@ -247,7 +345,7 @@ def test_an_async_tool_can_be_run_without_an_event_loop() -> None:
         await asyncio.sleep(0)
         return WHO.get()
 
-    assert run_tool(tool_of(later), {}).text == "nobody"
+    assert run_tool(tool_of(later), {}, name="t").text == "nobody"
 
 
 def test_inside_an_event_loop_the_sync_path_says_what_to_call_instead() -> None:
@@ -255,7 +353,7 @@ def test_inside_an_event_loop_the_sync_path_says_what_to_call_instead() -> None:
         return "never"
 
     async def call() -> ToolResponse:
-        return run_tool(tool_of(later), {})
+        return run_tool(tool_of(later), {}, name="t")
 
     response = asyncio.run(call())
     assert response.status == "error"

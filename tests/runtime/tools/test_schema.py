@@ -10,7 +10,8 @@ import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tracehold.tools.schema import MAX_DEPTH, problem_with
+from tracehold.tools.schema import problem_with
+from tracehold.tools.schema_limits import LIMITS
 
 
 def problem(schema: dict[str, Any], parameters: dict[Any, Any]) -> str | None:
@@ -20,6 +21,8 @@ def problem(schema: dict[str, Any], parameters: dict[Any, Any]) -> str | None:
 def of_n(schema: Any) -> dict[str, Any]:
     return {"type": "object", "properties": {"n": schema}, "required": ["n"]}
 
+
+MAX_LEVELS = LIMITS.value_levels
 
 TREE: dict[str, Any] = {"type": "object", "properties": {"n": {"$ref": "#"}}}
 
@@ -33,9 +36,9 @@ def nested(depth: int) -> dict[str, Any]:
     return outermost
 
 
-@pytest.mark.parametrize("depth", [MAX_DEPTH, 100_000])
+@pytest.mark.parametrize("depth", [MAX_LEVELS, 100_000])
 def test_nesting_deeper_than_the_stack_bears_is_a_problem(depth: int) -> None:  # REG-10
-    assert problem(TREE, nested(MAX_DEPTH - 1)) is None
+    assert problem(TREE, nested(MAX_LEVELS - 1)) is None
     assert "nested deeper" in str(problem(TREE, nested(depth)))
     assert "nested deeper" in str(problem({"type": "object"}, nested(depth)))
 
@@ -112,7 +115,14 @@ def test_several_problems_are_told_at_once_up_to_a_few() -> None:  # REG-10
 
 def test_of_very_many_values_the_first_problem_is_told() -> None:  # REG-10
     schema = of_n({"type": "array", "items": {"type": "string"}})
-    assert problem(schema, {"n": [1] * 2_000}) == 'n.0: the value is not of type "string"'
+    assert problem(schema, {"n": [1] * 100_000}) == 'n.0: the value is not of type "string"'
+
+
+def test_of_many_alternatives_for_many_values_only_the_verdict_is_told() -> None:  # REG-10, REG-11
+    # Each of the thousand values would have a thousand problems to tell.
+    schema = of_n({"type": "array", "items": {"anyOf": [{"const": number} for number in range(1_000)]}})
+    assert problem(schema, {"n": [1] * 1_000}) is None
+    assert problem(schema, {"n": [-1] * 1_000}) == "they do not fit its schema"
 
 
 def test_a_pattern_cannot_be_driven_into_backtracking() -> None:  # REG-11
