@@ -7,8 +7,8 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 from tracehold.agent import decisions
-from tracehold.agent.journal import Journal
-from tracehold.agent.loop import DurableMark, Suspended, run_turns
+from tracehold.agent.journal import INNER, Journal
+from tracehold.agent.loop import DurableMark, Suspended, forget_inside, run_turns
 from tracehold.agent.run_record import RunRecord
 from tracehold.core.errors import GuardrailTripwireError, RunCancelled, RunLimitExceeded, SessionError
 from tracehold.core.message import Message
@@ -130,6 +130,7 @@ class Agent:
             SessionError: a run of this scope is suspended or interrupted: resume it first.
         """
         scope = scope or self.scope
+        await self._refuse_leftover(scope)
         return await self.start(input_text, scope, scope, run_id, trace_carrier)
 
     async def start(
@@ -139,11 +140,13 @@ class Agent:
         place: Scope | None,
         run_id: str | None = None,
         trace_carrier: Mapping[str, str] | None = None,
+        *,
+        inner: bool = False,
     ) -> str | Interrupt:
-        """Begin a run whose state is kept at `place`; `arun` keeps it at the run's own scope."""
-        await self._refuse_leftover(place)
+        """Begin a run whose state is kept at `place`; an `inner` one belongs to a call of another agent's run."""
         run_id = current_run_id() or run_id or new_run_id()
-        state = ExecutionState([], input_text, remaining=self.max_turns, run_id=run_id, meta={"agent": self.name})
+        meta = {"agent": self.name} | ({INNER: True} if inner else {})
+        state = ExecutionState([], input_text, remaining=self.max_turns, run_id=run_id, meta=meta)
         journal = Journal(self.checkpoint_store, place, state)
         record = self._record(state, scope, trace_carrier, resumed=False)
         return await self._finish(record, journal, scope, self._begin(journal, scope))
@@ -162,7 +165,7 @@ class Agent:
 
         Args:
             decision: one bool for every pending action, or `{call_id: bool}`; undecided ones go on waiting. `None` goes
-                on with a run whose process ended in the middle.
+                on with a run whose process ended in the middle; one that had its answer already gives it (EXEC-05).
             scope: the interrupt's; default the agent's.
             approver: who decided: a principal from the caller's credential, never from a payload (DEC-02).
             reason: in the approver's own words; recorded, and told to the model when the answer is no.
@@ -181,10 +184,12 @@ class Agent:
         """
         scope = scope or self.scope
         journal = await self.load(scope)
-        if journal is None or journal.state.completed:
-            await self._refuse_leftover(scope)
+        if journal is None:
             raise SessionError(f"agent {self.name} has nothing to resume in this scope: no run is suspended there")
-        if journal.state.pending and decision is None:
+        if journal.inner:
+            # Finished apart from its call, it would be gone when the outer run looks for it, and be done again.
+            raise SessionError("this run is a part of another agent's run: resume that one, and it goes on with it")
+        if journal.stuck and decision is None:
             raise ValueError(
                 f"{len(journal.state.pending)} actions wait for a decision: resume(True), or one by call id"
             )
@@ -212,13 +217,13 @@ class Agent:
         self,
         journal: Journal,
         scope: Scope | None,
-        again: list[tuple[PendingAction, str]],
+        again: decisions.Again,
         trace_carrier: Mapping[str, str] | None = None,
     ) -> str | Interrupt:
         """Claim a run that decisions were applied to, record them, and go on; `again` are those that wait once more."""
-        await journal.save()  # the claim: of two processes one gets past it
+        await journal.claim()  # of two processes one gets past it
         record = self._record(journal.state, scope, trace_carrier, resumed=True)
-        return await self._finish(record, journal, scope, self._continue(journal, scope, again))
+        return await self._finish(record, journal, scope, self._continue(journal, again))
 
     async def load(self, place: Scope | None) -> Journal | None:
         """Return the run whose state is kept at `place`, or `None`.
@@ -235,8 +240,8 @@ class Agent:
         owner = state.meta.get("agent")
         if owner != self.name:
             raise SessionError(
-                f"the run kept in this scope is agent {owner!r}'s, not {self.name!r}'s: resume it with the agent that "
-                "began it"
+                f"the run kept in this scope was begun by agent {owner!r}, not by {self.name!r}: resume it with the "
+                "agent that began it"
             )
         return Journal(self.checkpoint_store, place, state, saved)
 
@@ -252,7 +257,9 @@ class Agent:
         state.meta["turn_start"] = len(state.messages)
         return await self._answer(journal)
 
-    async def _continue(self, journal: Journal, _scope: Scope | None, again: list[tuple[PendingAction, str]]) -> str:
+    async def _continue(self, journal: Journal, again: decisions.Again) -> str:
+        if journal.state.completed:
+            return str(journal.state.meta.get("output", ""))
         decisions.record(journal, self.harness.tracer)
         decisions.record_mismatches(again, self.harness.tracer)
         return await self._answer(journal)
@@ -269,12 +276,12 @@ class Agent:
         """Do the work and see to it that however it ends, the hooks hear of it and the record says so once."""
         try:
             output = await work
-            await self._keep(journal, output, scope)
+            await self._keep(journal, output, scope, unless_there=record.resumed)
             await fire(self.hooks, "on_run_end", output, scope=scope)
         except Suspended as suspended:
             return await self._suspend(record, journal, suspended.pendings)
         except GuardrailTripwireError as tripped:
-            await journal.clear()
+            await self._clear(journal)
             record.end({"status": "tripped", "reason": str(tripped)})
             raise
         except BaseException as error:
@@ -303,15 +310,17 @@ class Agent:
         """Tell hooks and record of an error; a failing hook is itself the error that leaves (HOOK-03, HOOK-10).
 
         A run that fails is over, and its scope free for the next. One that people decided on, or that was torn off by
-        a cancellation, is kept: `resume` goes on with what its tools have done.
+        a cancellation, is kept: `resume` goes on with what its tools have done, unless it has no turns left.
         """
         fields = _end_of(error)
+        out_of_turns = isinstance(error, RunLimitExceeded) and error.rule == "max_turns"
+        keep = keep or (record.resumed and not out_of_turns)
         try:
             if fields["status"] == "error":
                 emit(self.harness.tracer, {"type": RUN_ERROR} | fields)
             if isinstance(error, Exception):
-                if not (keep or record.resumed):
-                    await journal.clear()
+                if not keep:
+                    await self._give_up(journal, error)
                 await fire(self.hooks, "on_error", error)
         finally:
             record.end(fields)
@@ -335,24 +344,36 @@ class Agent:
             await fire(self.hooks, "on_guardrail_trip", stage, str(tripped))
             raise
 
-    async def _keep(self, journal: Journal, output: str, scope: Scope | None) -> None:
+    async def _give_up(self, journal: Journal, error: Exception) -> None:
+        try:
+            await self._clear(journal)
+        except SessionError as second:  # the first error is the one to know
+            error.add_note(f"the run's checkpoint could not be cleared: {second}")
+
+    async def _clear(self, journal: Journal) -> None:
+        if not journal.inner:  # else the outer run may yet come back to it, or has it forgotten
+            await forget_inside(self.harness, journal)
+            await journal.clear()
+
+    async def _keep(self, journal: Journal, output: str, scope: Scope | None, *, unless_there: bool) -> None:
         """Mark the run as done, add it to the conversation, clear its state: each step may be the last (EXEC-05)."""
         state = journal.state
         state.completed = True
         state.meta["output"] = output
         await journal.save()
-        await self._add_to_session(state, scope)
-        if journal.scope == scope:
-            await journal.clear()  # one kept elsewhere is an outer run's, which clears it once it holds the result
+        await self._add_to_session(journal, scope, unless_there=unless_there)
+        if not journal.inner:  # else the outer run has it cleared once it holds the result
+            await journal.clear()
 
-    async def _add_to_session(self, state: ExecutionState, scope: Scope | None, *, unless_there: bool = False) -> None:
+    async def _add_to_session(self, journal: Journal, scope: Scope | None, *, unless_there: bool) -> None:
         if self.session_store is None:
             return
-        if unless_there:
-            latest = (await self.session_store.aload(scope=scope))[-2:]
-            if any(message.metadata.get("run_id") == state.run_id for message in latest):
-                return
+        state = journal.state
         mark = {"run_id": state.run_id}
+        if journal.inner and journal.scope is not None:
+            mark["call"] = journal.scope.session  # of one run, an inner agent may have several
+        if unless_there and any(message.metadata == mark for message in await self.session_store.aload(scope=scope)):
+            return
         turn = [
             Message(state.input_text, "user", metadata=dict(mark)),
             Message(state.meta["output"], "assistant", metadata=dict(mark)),
@@ -365,8 +386,7 @@ class Agent:
         if journal is None:
             return
         if journal.state.completed:
-            await self._add_to_session(journal.state, place, unless_there=True)
-            await journal.clear()
+            await self.proceed(journal, place, [])
             return
         waits = "waits for a decision" if journal.state.pending else "was interrupted"
         raise SessionError(

@@ -10,53 +10,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple, TypeAlias
 
 from tracehold.agent.journal import Journal
+from tracehold.agent.rulings import Ruling, drop, keep, rulings_of
 from tracehold.agent.turn import NESTED, TurnCall
 from tracehold.core.clock import now_ns
-from tracehold.core.errors import CanonicalJsonError, SessionError
+from tracehold.core.errors import CanonicalJsonError
 from tracehold.core.ids import derived_event_id
 from tracehold.execution.recording import Tracing, emit
 from tracehold.governance.approvals import Verification, bind, verify
-from tracehold.governance.decisions import Behind, Decisions, behind
+from tracehold.governance.decisions import Decisions, behind
 from tracehold.governance.hitl import PendingAction
 from tracehold.observability.event_types import APPROVAL_DECISION, APPROVAL_REQUEST
-
-_RULINGS: Final = "rulings"
-
-
-@dataclass
-class Ruling:
-    """What was decided on one action; kept with the checkpoint until its call is done.
-
-    Attributes:
-        call_id: the call.
-        tool_name: its tool.
-        approved: yes or no.
-        digest: of the tool and arguments it holds for.
-        decided_by: the principal, `None` when nobody said.
-        reason: in their own words.
-        decided_at_ns: UTC nanoseconds.
-        requested_at_ns: the request it answers: the same call may be asked for again.
-        expires_at_ns: until when it could be given.
-        expired: whether it came too late.
-        recorded: whether its event was emitted.
-    """
-
-    call_id: str
-    tool_name: str
-    approved: bool
-    digest: str | None
-    decided_by: str | None
-    reason: str | None
-    decided_at_ns: int
-    requested_at_ns: int | None = None
-    expires_at_ns: int | None = None
-    expired: bool = False
-    recorded: bool = False
 
 
 class Answer(NamedTuple):
@@ -111,7 +79,7 @@ def hand_over(outer: Journal, call: TurnCall, inner: Journal) -> tuple[bool, Aga
         ruling.call_id.removeprefix(prefix): Answer(
             ruling.approved, ruling.decided_by, ruling.reason, ruling.decided_at_ns, ruling.digest
         )
-        for ruling in _rulings(outer)
+        for ruling in rulings_of(outer)
         if ruling.call_id in asked and asked[ruling.call_id] == ruling.requested_at_ns
     }
     return bool(answers), _apply(inner, answers)
@@ -136,7 +104,7 @@ def _apply(journal: Journal, answers: Mapping[str, Answer]) -> Again:
                 told.add(action.call_id)  # entered again, it shows what really waits
             continue
         told.add(action.call_id)
-        _note(journal, action, answer, expired=verdict == "expired")
+        keep(journal, _ruling(action, answer, expired=verdict == "expired"))
     for call in journal.calls:
         if call.state == "pending" and any(call.owns(call_id) for call_id in told):
             call.state = "waiting"
@@ -146,8 +114,8 @@ def _apply(journal: Journal, answers: Mapping[str, Answer]) -> Again:
     return again
 
 
-def _note(journal: Journal, action: PendingAction, answer: Answer, *, expired: bool) -> None:
-    ruling = Ruling(
+def _ruling(action: PendingAction, answer: Answer, *, expired: bool) -> Ruling:
+    return Ruling(
         action.call_id,
         action.tool_name,
         answer.approved,
@@ -159,14 +127,12 @@ def _note(journal: Journal, action: PendingAction, answer: Answer, *, expired: b
         expires_at_ns=action.expires_at_ns,
         expired=expired,
     )
-    journal.meta.setdefault(_RULINGS, {})[action.call_id] = asdict(ruling)
-    journal.state.decisions[action.call_id] = answer.approved
 
 
 def _changed_since(journal: Journal) -> Again:
     """Take back approvals, given before a crash, of calls that are not what was approved any more."""
     again: Again = []
-    for ruling in _rulings(journal):
+    for ruling in rulings_of(journal):
         call = next((call for call in journal.calls if call.call_id == ruling.call_id), None)
         if call is None or call.state != "waiting" or not ruling.approved or ruling.expired:
             continue
@@ -175,23 +141,15 @@ def _changed_since(journal: Journal) -> Again:
         )
         if verify(asked, tool_name=call.name, arguments=call.arguments, now_ns=ruling.decided_at_ns) == "ok":
             continue
-        _drop(journal, [ruling.call_id])
+        drop(journal, [ruling.call_id])
         call.state = "pending"
         again.append((_bound_again(journal, asked, now_ns()), ruling.digest or ""))
     return again
 
 
-def decisions_of(journal: Journal) -> Decisions:
-    """Return the decision table for the calls that are still to be carried out."""
-    rulings = _rulings(journal)
-    table = Decisions({ruling.call_id: ruling.approved for ruling in rulings})
-    table.behind |= {ruling.call_id: Behind(ruling.decided_by, ruling.reason, ruling.expired) for ruling in rulings}
-    return table
-
-
 def record(journal: Journal, tracer: Tracing | None) -> None:
     """Record decisions whose event is not out yet; an id made from the decision keeps a repeat from counting twice."""
-    for ruling in _rulings(journal):
+    for ruling in rulings_of(journal):
         if ruling.recorded or _nested_in(journal, ruling.call_id):
             continue  # one that waited inside a call is recorded there
         decision = "expired" if ruling.expired else "allowed" if ruling.approved else "rejected"
@@ -208,7 +166,7 @@ def record(journal: Journal, tracer: Tracing | None) -> None:
             "reason": ruling.reason,
         }
         emit(tracer, event)
-        journal.meta[_RULINGS][ruling.call_id] = asdict(replace(ruling, recorded=True))
+        keep(journal, replace(ruling, recorded=True))
 
 
 def record_mismatches(again: Again, tracer: Tracing | None) -> None:
@@ -234,33 +192,6 @@ def event_id_of(journal: Journal, at_ns: int, *parts: str) -> str:
     """Return the id of an event that a crash may make this run record twice."""
     where = journal.scope.session if journal.scope is not None and journal.inner else None
     return derived_event_id(at_ns, str(journal.state.run_id), where or "", *parts)
-
-
-def settle(journal: Journal, call: TurnCall) -> None:
-    """Forget the rulings on a call that is done, and on what waited inside it: an approval is used once."""
-    _drop(journal, [known for known in journal.meta.get(_RULINGS, {}) if call.owns(known)])
-
-
-def settle_inside(journal: Journal, call: TurnCall) -> None:
-    """Forget the rulings on what waited inside a call that is suspended again: it was told of them."""
-    _drop(
-        journal, [known for known in journal.meta.get(_RULINGS, {}) if call.owns(known) and known != call.call_id]
-    )
-
-
-def _drop(journal: Journal, call_ids: Iterable[str]) -> None:
-    for call_id in call_ids:
-        del journal.meta[_RULINGS][call_id]
-        journal.state.decisions.pop(call_id, None)
-
-
-def _rulings(journal: Journal) -> list[Ruling]:
-    try:
-        return [Ruling(**fields) for fields in journal.meta.get(_RULINGS, {}).values()]
-    except (TypeError, AttributeError) as error:
-        raise SessionError(
-            f"the stored decisions of run {journal.state.run_id} are damaged: clear its checkpoint and start it again"
-        ) from error
 
 
 def _call(journal: Journal, call_id: str) -> TurnCall | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Final
 
 from tracehold.agent.turn import NESTED, OUTCOME_UNKNOWN, TurnCall
 from tracehold.core.clock import now_ns
@@ -20,6 +20,8 @@ from tracehold.execution.state import ExecutionState
 
 _CALLS = "calls"
 _CLAIMS = "claims"
+INNER: Final = "inner"
+"""Set in the meta of a run that belongs to a call of another one."""
 
 
 class Journal:
@@ -30,7 +32,6 @@ class Journal:
         scope: under which scope.
         state: the run's state.
         saved: the text that stands in the store now, or `None`.
-        inner: whether the run belongs to a call of another one, which clears the state once it holds the result.
 
     Raises:
         SessionError: the stored calls are damaged.
@@ -42,12 +43,9 @@ class Journal:
         scope: Scope | None,
         state: ExecutionState,
         saved: str | None = None,
-        *,
-        inner: bool = False,
     ) -> None:
         self.state = state
         self.scope = scope
-        self.inner = inner
         try:
             self.calls = [TurnCall(**call) for call in state.meta.get(_CALLS, ())]
         except TypeError as error:
@@ -62,6 +60,22 @@ class Journal:
     def durable(self) -> bool:
         """Whether another process can continue the run."""
         return self._store is not None
+
+    @property
+    def inner(self) -> bool:
+        """Whether the run belongs to a call of another one, which clears the state once it holds the result."""
+        return bool(self.meta.get(INNER))
+
+    @property
+    def stuck(self) -> bool:
+        """Whether nothing can be done before a person has decided."""
+        return bool(self.state.pending) and all(
+            call.state == "done" or (call.state == "pending" and self.waits_for(call)) for call in self.calls
+        )
+
+    def waits_for(self, call: TurnCall) -> bool:
+        """Whether a person is being asked about a call, or about something inside it."""
+        return any(call.owns(action.call_id) for action in self.state.pending)
 
     @property
     def meta(self) -> dict[str, Any]:
@@ -92,7 +106,8 @@ class Journal:
         Raises:
             SessionError: another process was faster.
         """
-        self.meta[_CLAIMS] = self.meta.get(_CLAIMS, 0) + 1
+        claims = self.meta.get(_CLAIMS)
+        self.meta[_CLAIMS] = claims + 1 if isinstance(claims, int) else 1
         await self.save()
 
     async def enter(self, call: TurnCall) -> None:

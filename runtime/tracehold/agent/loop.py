@@ -6,17 +6,19 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol, runtime_checkable
 
-from tracehold.agent import decisions
+from tracehold.agent import rulings
+from tracehold.agent.decisions import event_id_of
 from tracehold.agent.journal import Journal, current_call
 from tracehold.agent.turn import NESTED, TurnCall, assistant_message, calls_of
 from tracehold.core.errors import LLMResponseError, RunLimitExceeded, SessionError
-from tracehold.execution.recording import emit
+from tracehold.core.scope import Scope
+from tracehold.execution.recording import emit, stopped
 from tracehold.governance.approvals import ambiguous_call_ids
 from tracehold.governance.decisions import Decisions
 from tracehold.governance.hitl import ApprovalRequired, PendingAction
 from tracehold.governance.hooks import Hook
 from tracehold.harness import Harness
-from tracehold.observability.event_types import TOOL_CALL
+from tracehold.observability.event_types import LLM_CALL, TOOL_CALL
 from tracehold.tools.confirmation import needs_confirmation
 
 
@@ -32,10 +34,12 @@ class Suspended(Exception):  # noqa: N818 - a control signal within the agent
 class Reentrant(Protocol):
     """A tool that keeps its own state: after a crash or a suspension it is entered again and goes on where it was."""
 
-    reentrant: bool
+    @property
+    def reentrant(self) -> bool:
+        """Whether it does, as it is set up."""
 
-    async def aforget(self, call_id: str) -> None:
-        """Drop the state of a call whose result is safely kept."""
+    async def aforget(self, place: Scope) -> None:
+        """Drop the state that a call kept at `place`: its result is safely kept, or nobody wants it any more."""
 
 
 class DurableMark(Hook):
@@ -46,8 +50,7 @@ class DurableMark(Hook):
         current = current_call.get()
         if current is not None:
             journal, call = current
-            call.state = "started"
-            await journal.save()
+            await journal.enter(call)
 
 
 async def run_turns(harness: Harness, journal: Journal, tools: list[dict[str, Any]]) -> str:
@@ -71,11 +74,9 @@ async def run_turns(harness: Harness, journal: Journal, tools: list[dict[str, An
             journal.calls = []
             await journal.save()
         if state.remaining < 1:
-            raise RunLimitExceeded(
-                "the model asked for tools in its last turn; raise max_turns if it needs more", rule="max_turns"
-            )
+            raise _out_of_turns(harness)
         state.remaining -= 1
-        state.messages = await harness.areduce("agent", state.messages, turn_start=state.meta["turn_start"])
+        state.messages = await harness.areduce("agent", state.messages, turn_start=state.meta.get("turn_start", 0))
         response = await harness.acall_llm(state.messages, tools=tools)
         if not response.tool_calls:
             return response.content
@@ -85,36 +86,74 @@ async def run_turns(harness: Harness, journal: Journal, tools: list[dict[str, An
         await journal.save()
 
 
+def _out_of_turns(harness: Harness) -> RunLimitExceeded:
+    """Record the model call that will not be made, as for any other limit (DEC-01), and return the error."""
+    error = RunLimitExceeded(
+        "the model asked for tools in its last turn; raise max_turns if it needs more", rule="max_turns"
+    )
+    model = str(getattr(harness.llm, "model", None) or "")
+    emit(harness.tracer, {"type": LLM_CALL, "model": model, **stopped(error), "decided_by": "agent"})
+    return error
+
+
 def _refuse_ambiguous(harness: Harness, journal: Journal) -> None:
-    """Refuse a turn whose calls for approval carry an empty or repeated id (HITL-09)."""
+    """Refuse a turn in which an id may stand for more than one call that needs approval (HITL-09)."""
     if not journal.durable:
         return
     asking = [call for call in journal.calls if call.problem is None and _may_wait(harness, call)]
-    ambiguous = ambiguous_call_ids([call.call_id for call in asking])
+    ids = [call.call_id for call in asking]
     everyone = [call.call_id for call in journal.calls]
-    ambiguous += [call.call_id for call in asking if everyone.count(call.call_id) > 1]
-    if not ambiguous:
+    repeated = any(everyone.count(call_id) > 1 for call_id in ids)
+    # "a/b" is also what waits as "b" inside a sub-agent's call "a".
+    inside = any(other.startswith(call_id + NESTED) for call_id in ids for other in ids)
+    if not (ambiguous_call_ids(ids) or repeated or inside):
         return
     reason = "calls that need approval carry an empty or repeated call id, so that no decision could tell them apart"
     for call in journal.calls:
-        harness.trace_tool_gate(call.name, call.arguments, "invalid_args", reason)
+        _refuse(harness, call, reason)
     raise LLMResponseError(f"the model's turn was refused: {reason}")
 
 
+def _refuse(harness: Harness, call: TurnCall, reason: str) -> None:
+    """Record a call that never came to the harness (DEC-01)."""
+    emit(
+        harness.tracer,
+        {
+            "type": TOOL_CALL,
+            "tool": call.name,
+            "params": call.arguments,
+            "call_id": call.call_id,
+            "status": "invalid_args",
+            "decision": "invalid_args",
+            "decided_by": "agent",
+            "reason": reason,
+        },
+    )
+
+
 def _may_wait(harness: Harness, call: TurnCall) -> bool:
-    tool = harness.tool_registry.get(call.name) if harness.tool_registry is not None else None
+    tool = _tool(harness, call)
     if tool is None:
         return False
     try:
-        return isinstance(tool, Reentrant) or needs_confirmation(tool, call.arguments)
+        return _reentrant(harness, call) is not None or needs_confirmation(tool, call.arguments)
     except Exception:  # noqa: BLE001 - the gate itself refuses it later
         return False
 
 
+def _tool(harness: Harness, call: TurnCall) -> Any:
+    return harness.tool_registry.get(call.name) if harness.tool_registry is not None else None
+
+
+def _reentrant(harness: Harness, call: TurnCall) -> Reentrant | None:
+    tool = _tool(harness, call)
+    return tool if isinstance(tool, Reentrant) and tool.reentrant else None
+
+
 async def _carry_out(harness: Harness, journal: Journal) -> None:
     """Carry out the calls that are left; those that may run at the same time do (REG-02)."""
-    _account_for_lost(harness, journal)
-    table = decisions.decisions_of(journal) if journal.durable else None
+    await _pick_up(harness, journal)
+    table = rulings.decisions_of(journal) if journal.durable else None
     pendings = list(journal.state.pending)
     for group in _groups(harness, [call for call in journal.calls if call.state == "waiting"]):
         outcomes = await asyncio.gather(
@@ -137,7 +176,7 @@ async def _carry_out(harness: Harness, journal: Journal) -> None:
 async def _call(harness: Harness, journal: Journal, call: TurnCall, table: Decisions | None) -> list[PendingAction]:
     """Carry out one call and keep its result; return what waits."""
     if call.problem is not None:
-        harness.trace_tool_gate(call.name, call.arguments, "invalid_args", call.problem)
+        _refuse(harness, call, call.problem)
         call.finish(f"{call.name} was not run: {call.problem}")
         return []
     token = current_call.set((journal, call))
@@ -146,34 +185,55 @@ async def _call(harness: Harness, journal: Journal, call: TurnCall, table: Decis
     except ApprovalRequired as waiting:
         call.state = "pending"
         call.nested = waiting.pendings[0].call_id != call.call_id
+        rulings.settle_inside(journal, call)
         return waiting.pendings
     finally:
         current_call.reset(token)
     call.finish(response.text)
-    decisions.settle(journal, call)
+    rulings.settle(journal, call)
     await journal.save()
-    tool = harness.tool_registry.get(call.name) if harness.tool_registry is not None else None
-    if isinstance(tool, Reentrant):
-        await tool.aforget(call.call_id)
+    await _forget(harness, journal, call)
     return []
 
 
+async def forget_inside(harness: Harness, journal: Journal) -> None:
+    """Drop what calls of a run that is over keep for themselves."""
+    for call in journal.calls:
+        await _forget(harness, journal, call)
+
+
+async def _forget(harness: Harness, journal: Journal, call: TurnCall) -> None:
+    tool = _reentrant(harness, call)
+    if tool is not None:
+        await tool.aforget(journal.place_of(call))
+
+
+async def _pick_up(harness: Harness, journal: Journal) -> None:
+    """Go on with calls as another process left them."""
+    for call in journal.calls:
+        if call.state == "pending" and not journal.waits_for(call):
+            call.state = "waiting"  # it ended between the question and its being kept: ask again
+        elif call.state == "started" and _reentrant(harness, call) is not None:
+            call.state = "waiting"  # it goes on by itself
+        elif call.state == "done":
+            await _forget(harness, journal, call)
+    _account_for_lost(harness, journal)
+
+
 def _account_for_lost(harness: Harness, journal: Journal) -> None:
-    """Calls that were inside their tool when a process ended: those that keep their own state are entered again."""
+    """Tell the record and the model of calls that were inside their tool when a process ended."""
     for call in journal.lost_calls():
-        tool = harness.tool_registry.get(call.name) if harness.tool_registry is not None else None
-        if isinstance(tool, Reentrant):
-            call.state = "waiting"
-            continue
         journal.give_up(call)
-        decisions.settle(journal, call)
+        rulings.settle(journal, call)
         emit(
             harness.tracer,
             {
                 "type": TOOL_CALL,
+                "event_id": event_id_of(journal, call.started_at_ns or 0, call.call_id, "outcome unknown"),
                 "tool": call.name,
                 "params": call.arguments,
                 "call_id": call.call_id,
+                "started_at_ns": call.started_at_ns,
                 "status": "error",
                 "error_type": "OutcomeUnknown",
                 "reason": call.text,
@@ -185,8 +245,7 @@ def _groups(harness: Harness, calls: Iterable[TurnCall]) -> Iterator[list[TurnCa
     """Yield neighbours that may run at the same time together, and every other call alone."""
     group: list[TurnCall] = []
     for call in calls:
-        tool = harness.tool_registry.get(call.name) if harness.tool_registry is not None else None
-        if tool is not None and tool.supports_parallel:
+        if getattr(_tool(harness, call), "supports_parallel", False):
             group.append(call)
             continue
         if group:
@@ -195,18 +254,3 @@ def _groups(harness: Harness, calls: Iterable[TurnCall]) -> Iterator[list[TurnCa
         yield [call]
     if group:
         yield group
-
-
-def nested_pendings(call_id: str, pendings: Iterable[PendingAction]) -> list[PendingAction]:
-    """Return the actions that wait inside a call, under ids that say so."""
-    return [
-        PendingAction(
-            action.tool_name,
-            action.arguments,
-            call_id + NESTED + action.call_id,
-            digest=action.digest,
-            requested_at_ns=action.requested_at_ns,
-            expires_at_ns=action.expires_at_ns,
-        )
-        for action in pendings
-    ]

@@ -10,7 +10,7 @@ from tracehold.core.run_context import OpenSpan, RunContext, current_run, curren
 from tracehold.core.scope import Scope
 from tracehold.execution.policy import RunPolicy
 from tracehold.execution.recording import Place, Tracing
-from tracehold.execution.running import current_limits, reset_run, start_run
+from tracehold.execution.running import lend_limits, reset_run, start_run, take_limits_back
 from tracehold.observability.event_types import RUN_END, RUN_START, RUN_SUSPEND, SPAN
 
 _NO_SCOPE: Final = Scope()
@@ -46,11 +46,12 @@ class RunRecord:
         self.resumed = resumed
         self._agent = agent
         place = scope or _NO_SCOPE
-        unlimited = current_limits() is None
+        # A `Tracer.run` around an agent has no limits; the agent's own then hold for what it does (POL-10).
+        self._lent = lend_limits(policy)
         self._token = start_run(
             run_id,
             step=step,
-            policy=policy,
+            policy=policy if self._lent is None else None,
             scope=scope,
             trace_carrier=trace_carrier,
             agent=agent,
@@ -60,7 +61,6 @@ class RunRecord:
         run = current_run()
         assert run is not None  # noqa: S101 - start_run made one current, or found one
         self.run: RunContext = run
-        self._lent_limits = self.joined and unlimited and run.limits is not None
         outer = current_span()
         parent = outer if outer is not None and outer.run is run else None
         span_id = new_span_id() if self.joined else run.root_span_id
@@ -87,8 +87,7 @@ class RunRecord:
 
     def _leave(self) -> None:
         self._tell_tracer("run_closed")
-        if self._lent_limits:
-            self.run.limits = None
+        take_limits_back(self._lent)
         reset_run(self._token)
 
     def end(self, fields: Mapping[str, Any]) -> None:
