@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 from tracehold.agent import decisions
 from tracehold.agent.journal import INNER, Journal
-from tracehold.agent.loop import DurableMark, Suspended, forget_inside, run_turns
+from tracehold.agent.loop import DurableMark, KeptResult, Suspended, forget_inside, run_turns
 from tracehold.agent.run_record import RunRecord
 from tracehold.core.errors import GuardrailTripwireError, RunCancelled, RunLimitExceeded, SessionError
 from tracehold.core.message import Message
-from tracehold.core.run_context import current_run_id, new_run_id
+from tracehold.core.run_context import current_run_id, current_step, new_run_id
 from tracehold.core.scope import Scope
 from tracehold.execution.checkpoints import CheckpointStore
 from tracehold.execution.policy import RunPolicy
@@ -31,6 +32,8 @@ from tracehold.tools.base import Tool
 from tracehold.tools.registry import ToolRegistry
 
 Result = TypeVar("Result")
+_log = logging.getLogger(__name__)
+
 Decision = bool | Mapping[str, bool] | None
 
 
@@ -89,8 +92,11 @@ class Agent:
         self.input_guardrails = list(input_guardrails)
         self.output_guardrails = list(output_guardrails)
         self.hooks = list(services.pop("hooks", None) or [])
-        marks = [DurableMark()] if checkpoint_store is not None else []
-        self.harness = Harness(llm, tool_registry=_registry(tools), hooks=[*self.hooks, *marks], **services)
+        hooks = self.hooks
+        if checkpoint_store is not None:
+            _check_atomic(checkpoint_store)
+            hooks = [KeptResult(), *hooks, DurableMark()]  # nobody's hook stands between a tool and its marks
+        self.harness = Harness(llm, tool_registry=_registry(tools), hooks=hooks, **services)
 
     def run(self, input_text: str, **options: Any) -> str | Interrupt:
         """Do what `arun` does, from code that is not async."""
@@ -193,6 +199,11 @@ class Agent:
             raise ValueError(
                 f"{len(journal.state.pending)} actions wait for a decision: resume(True), or one by call id"
             )
+        if decision not in (None, {}) and not journal.state.pending and not journal.state.completed:
+            raise SessionError(
+                "nothing waits for a decision in this scope: it was given already, or the run was interrupted. "
+                "resume() without a decision goes on with an interrupted run"
+            )
         principal = as_principal(approver)
         table = Decisions(
             normalise_decisions(decision, journal.state.pending) if decision is not None else {},
@@ -281,8 +292,10 @@ class Agent:
         except Suspended as suspended:
             return await self._suspend(record, journal, suspended.pendings)
         except GuardrailTripwireError as tripped:
-            await self._clear(journal)
-            record.end({"status": "tripped", "reason": str(tripped)})
+            try:
+                await self._give_up(journal, tripped)
+            finally:
+                record.end({"status": "tripped", "reason": str(tripped)})
             raise
         except BaseException as error:
             await self._fail(record, journal, error)
@@ -295,6 +308,8 @@ class Agent:
             journal.state.pending = pendings
             await journal.save()
             await fire(self.hooks, "on_interrupt", pendings, scope=journal.scope)
+            if current_step() > journal.state.step:
+                await journal.save()  # a hook recorded something: a resume goes on after it (EXEC-06)
         except BaseException as error:
             await self._fail(record, journal, error, keep=True)
             raise
@@ -410,6 +425,15 @@ class Agent:
             policy=self.run_policy,
             scope=scope,
             trace_carrier=trace_carrier,
+        )
+
+
+def _check_atomic(store: CheckpointStore) -> None:
+    if type(store).replace is CheckpointStore.replace:
+        _log.warning(
+            "%s does not override CheckpointStore.replace: two processes that resume one run at the same time may both "
+            "carry out what was approved once",
+            type(store).__name__,
         )
 
 

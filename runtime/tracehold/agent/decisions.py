@@ -45,8 +45,21 @@ class Answer(NamedTuple):
     seen: str | None = None
 
 
-Again: TypeAlias = list[tuple[PendingAction, str]]
-"""Actions that wait once more because the approval was for other arguments, each with the digest it was for."""
+class WaitsAgain(NamedTuple):
+    """An action that waits once more, because the approval was for other arguments.
+
+    Attributes:
+        action: as it stands now.
+        approved_digest: what the approval was for.
+        decided_by: who gave it, `None` when nobody said.
+    """
+
+    action: PendingAction
+    approved_digest: str
+    decided_by: str | None
+
+
+Again: TypeAlias = list[WaitsAgain]
 
 
 def rule(journal: Journal, table: Decisions, seen: Mapping[str, str] | None = None) -> Again:
@@ -56,13 +69,23 @@ def rule(journal: Journal, table: Decisions, seen: Mapping[str, str] | None = No
         journal: the suspended run.
         table: what was decided on which of them, and by whom.
         seen: digest by call id, as the approver saw the actions; checked beside the stored one.
+
+    Raises:
+        ValueError: `seen` is given and leaves out an action that is approved.
     """
+    _check_seen(table, seen)
     now = now_ns()
     answers = {}
     for call_id, approved in table.items():
         who = behind(table, call_id)
         answers[call_id] = Answer(approved, who.decided_by, who.reason, now, (seen or {}).get(call_id))
     return _apply(journal, answers)
+
+
+def _check_seen(table: Decisions, seen: Mapping[str, str] | None) -> None:
+    left_out = [call_id for call_id, approved in table.items() if approved and seen is not None and call_id not in seen]
+    if left_out:
+        raise ValueError(f"seen must hold the digest of each action that is approved; it lacks {len(left_out)}")
 
 
 def hand_over(outer: Journal, call: TurnCall, inner: Journal) -> tuple[bool, Again]:
@@ -98,7 +121,7 @@ def _apply(journal: Journal, answers: Mapping[str, Answer]) -> Again:
         verdict = _verdict(journal, action, answer)
         if verdict == "mismatch" and answer.approved:
             fresh = _bound_again(journal, action, answer.decided_at_ns)
-            again.append((fresh, answer.seen or action.digest or ""))
+            again.append(WaitsAgain(fresh, answer.seen or action.digest or "", answer.decided_by))
             waiting.append(fresh)
             if _nested_in(journal, action.call_id):
                 told.add(action.call_id)  # entered again, it shows what really waits
@@ -110,7 +133,7 @@ def _apply(journal: Journal, answers: Mapping[str, Answer]) -> Again:
             call.state = "waiting"
             # What still waits inside it is told again when it is entered again.
             waiting = [action for action in waiting if not call.owns(action.call_id)]
-    state.pending = [*waiting, *(action for action, _ in again if action.call_id not in answers)]
+    state.pending = [*waiting, *(one.action for one in again if one.action.call_id not in answers)]
     return again
 
 
@@ -143,7 +166,7 @@ def _changed_since(journal: Journal) -> Again:
             continue
         drop(journal, [ruling.call_id])
         call.state = "pending"
-        again.append((_bound_again(journal, asked, now_ns()), ruling.digest or ""))
+        again.append(WaitsAgain(_bound_again(journal, asked, now_ns()), ruling.digest or "", ruling.decided_by))
     return again
 
 
@@ -171,7 +194,7 @@ def record(journal: Journal, tracer: Tracing | None) -> None:
 
 def record_mismatches(again: Again, tracer: Tracing | None) -> None:
     """Record that actions wait again, because the approval was for other arguments (DEC-02)."""
-    for action, approved_digest in again:
+    for action, approved_digest, decided_by in again:
         emit(
             tracer,
             {
@@ -183,6 +206,7 @@ def record_mismatches(again: Again, tracer: Tracing | None) -> None:
                 "decision": "suspended",
                 "digest": action.digest,
                 "approved_digest": approved_digest,
+                "decided_by": decided_by or "approval",
                 "reason": "the approval was for other arguments; this call waits again",
             },
         )

@@ -19,6 +19,7 @@ from tracehold.governance.hitl import ApprovalRequired, PendingAction
 from tracehold.governance.hooks import Hook
 from tracehold.harness import Harness
 from tracehold.observability.event_types import LLM_CALL, TOOL_CALL
+from tracehold.tools.base import ToolResponse
 from tracehold.tools.confirmation import needs_confirmation
 
 
@@ -51,6 +52,23 @@ class DurableMark(Hook):
         if current is not None:
             journal, call = current
             await journal.enter(call)
+
+
+class KeptResult(Hook):
+    """Keeps what a tool gave back before anybody else hears of it: a hook that fails must not lose it."""
+
+    async def after_tool(self, name: str, parameters: dict[str, Any], result: ToolResponse) -> None:  # noqa: ARG002 - a hook's signature
+        """Save the result."""
+        current = current_call.get()
+        if current is not None:
+            journal, call = current
+            await _keep(journal, call, result.text)
+
+
+async def _keep(journal: Journal, call: TurnCall, text: str) -> None:
+    call.finish(text)
+    rulings.settle(journal, call)
+    await journal.save()
 
 
 async def run_turns(harness: Harness, journal: Journal, tools: list[dict[str, Any]]) -> str:
@@ -189,9 +207,8 @@ async def _call(harness: Harness, journal: Journal, call: TurnCall, table: Decis
         return waiting.pendings
     finally:
         current_call.reset(token)
-    call.finish(response.text)
-    rulings.settle(journal, call)
-    await journal.save()
+    if call.state != "done":
+        await _keep(journal, call, response.text)
     await _forget(harness, journal, call)
     return []
 

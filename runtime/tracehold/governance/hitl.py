@@ -47,6 +47,11 @@ class Interrupt:
         self.pendings = [self.pendings] if isinstance(self.pendings, PendingAction) else list(self.pendings)
 
     @property
+    def seen(self) -> dict[str, str]:
+        """Digest by call id: give it back as `resume(..., seen=)`, so that what is approved is what was shown."""
+        return {action.call_id: action.digest for action in self.pendings if action.digest is not None}
+
+    @property
     def pending(self) -> PendingAction | None:
         """The first action, or `None` when there is none (HITL-04)."""
         return self.pendings[0] if self.pendings else None

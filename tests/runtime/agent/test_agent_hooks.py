@@ -262,3 +262,25 @@ def test_the_harness_of_a_durable_agent_marks_a_call_after_the_users_hooks(store
     assert worker.resume() == "paid"  # approved, and never entered: it still may
     assert pay.entered == [1]
     assert asked(worker) == 2
+
+
+def test_a_hook_that_fails_after_a_tool_does_not_lose_its_result(store: CheckpointStore, tracer: Tracer) -> None:
+    # HOOK-03: the error leaves the run, and the run that goes on knows what the tool gave back
+    class Fails(Hook):
+        def after_tool(self, name: str, parameters: dict[str, Any], result: Any) -> None:
+            if self.failing:
+                raise LookupError("the hook's own")
+
+        failing = True
+
+    hook = Fails()
+    pay = Act("pay", confirm=True, does="paid")
+    model = [turn(("pay", 1)), "done"]
+    worker = agent(*model, tools=[pay], checkpoint_store=store, tracer=tracer, hooks=[hook])
+    worker.run("pay")
+    with pytest.raises(LookupError):
+        worker.resume(True)
+    hook.failing = False
+    assert worker.resume() == "done"
+    assert pay.entered == [1]
+    assert [event["status"] for event in of(tracer, "tool_call")] == ["success"]

@@ -649,3 +649,57 @@ def test_the_stored_state_is_the_documented_json(store: CheckpointStore) -> None
     assert [message["role"] for message in state["messages"]] == ["user", "assistant"]
     assert json.loads(state["messages"][1]["tool_calls"][0]["function"]["arguments"]) == {"n": 1}
     assert state["completed"] is False
+
+
+def test_a_yes_with_nothing_to_decide_on_does_not_take_a_run_over(store: CheckpointStore, tracer: Tracer) -> None:
+    # DEC-02: the second click on a button, while the first one's run is inside its tool
+    refused: list[str] = []
+
+    async def pay(_parameters: Any) -> str:
+        with pytest.raises(SessionError, match="nothing waits") as error:
+            await worker.aresume(True)
+        refused.append(str(error.value))
+        return "paid"
+
+    tool = Act("pay", confirm=True, does=pay)
+    worker = agent(turn(("pay", 1)), "done", tools=[tool], checkpoint_store=store, tracer=tracer)
+    worker.run("pay")
+    assert worker.resume(True) == "done"
+    assert len(refused) == 1
+
+
+def test_every_approved_action_must_have_been_seen_when_one_says_what_was_seen(  # DEC-02
+    store: CheckpointStore, tracer: Tracer
+) -> None:
+    pay = Act("pay", confirm=True)
+    worker = agent(turn(("pay", 1)), "done", tools=[pay], checkpoint_store=store, tracer=tracer)
+    waiting = worker.run("pay")
+    assert isinstance(waiting, Interrupt)
+    with pytest.raises(ValueError, match="seen must hold"):
+        worker.resume(True, seen={"another": "sha256:0"})
+    assert pay.entered == []
+    assert worker.resume(True, seen=waiting.seen) == "done"
+
+
+def test_the_record_of_a_mismatch_names_who_approved(store: CheckpointStore, tracer: Tracer) -> None:  # DEC-02
+    pay = Act("pay", confirm=True)
+    worker = agent(turn(("pay", 1)), "done", tools=[pay], checkpoint_store=store, tracer=tracer)
+    worker.run("pay")
+    tracer.clear()
+    worker.resume(True, seen={"c1": "sha256:other"}, approver="ada")
+    assert only(tracer, "approval_request")["decided_by"] == "ada"
+
+
+def test_a_store_that_cannot_replace_in_one_step_is_warned_about(caplog: pytest.LogCaptureFixture) -> None:  # DEC-02
+    class Plain(CheckpointStore):
+        def save(self, state_json: str, *, scope: Scope | None = None) -> None:
+            raise NotImplementedError
+
+        def load(self, *, scope: Scope | None = None) -> str | None:
+            raise NotImplementedError
+
+        def clear(self, *, scope: Scope | None = None) -> None:
+            raise NotImplementedError
+
+    agent("never", checkpoint_store=Plain())
+    assert "Plain does not override CheckpointStore.replace" in caplog.text

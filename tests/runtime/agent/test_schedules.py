@@ -325,6 +325,8 @@ class Schedules(RuleBasedStateMachine):
         if decision is True and self.current.waits is not None:
             for action in self._waiting():
                 self._note_try(action, approve=True)
+        if decision is True and self.current.waits is None:
+            decision = None  # with nothing to decide on a yes is refused: see test_approvals
         self._do(crash, lambda process: process.agent.aresume(decision))
 
     @precondition(lambda self: self.current is not None and self.current.waits is not None and self.current.stuck)

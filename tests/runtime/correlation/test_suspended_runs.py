@@ -136,9 +136,6 @@ class Diligent(Hook):
         await governed_chat(ScriptedLLM(["a note for the approver"]), [], tracer=self.tracer, origin="memory.note")
 
 
-@pytest.mark.xfail(
-    strict=True, reason="Agent._suspend saves the step before it fires on_interrupt: what hooks record is counted twice"
-)
 def test_steps_go_on_after_what_a_hook_recorded_at_the_suspension(tmp_path: Path, kept: Kept) -> None:
     # EXEC-06, EXEC-11
     hook = Diligent()
