@@ -1,0 +1,422 @@
+"""The engine: owns store, bus and schemas; everything is in the log before it is delivered (ENG)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from datetime import timedelta
+from typing import Any, Self, TypeVar
+
+from tracehold.core.errors import StoreUnavailable, TenantMismatch
+from tracehold.core.outcome import Outcome, OutcomeKind
+from tracehold.core.retry import RetryPolicy
+from tracehold.core.run_context import new_run_id
+from tracehold.engine.algorithm import Algorithm
+from tracehold.engine.appending import Appender
+from tracehold.engine.budget import Budget, Ledger
+from tracehold.engine.consequences import Consequences, engine_event, stop_deadline
+from tracehold.engine.delivery import Delivery
+from tracehold.engine.erasure import ErasureReport, erase_run
+from tracehold.engine.event_types import RUN_COMPLETED, RUN_STARTED, completed_id, started_id
+from tracehold.engine.handle import RunHandle
+from tracehold.engine.log import Log, Redacting
+from tracehold.engine.memory import MemoryReport, forget_memory
+from tracehold.engine.recovery import RecoveryReport, recover, sweep
+from tracehold.engine.retention import PurgeReport, RetentionClock, RetentionPolicy, apply_retention, purge
+from tracehold.engine.run_fold import RunFold
+from tracehold.engine.runs import ActiveRun, Runs
+from tracehold.engine.tenancy import TenantScope, valid_tenant
+from tracehold.events.blobs import BlobStore
+from tracehold.events.bus import EventBus, Handler
+from tracehold.events.event import Event, MetaValue
+from tracehold.events.in_process_bus import InProcessBus
+from tracehold.events.memory_store import InMemoryEventStore
+from tracehold.events.projections import Projection
+from tracehold.events.schemas import SchemaRegistry
+from tracehold.events.store import EventStore
+
+Result = TypeVar("Result")
+State = TypeVar("State")
+
+_log = logging.getLogger(__name__)
+
+
+class Engine:
+    """Starts runs, hands their events to algorithms, and holds them to budget, tenant and log.
+
+    Per-run state is a cache of a fold of the log (ENG-04): an engine that never saw a run adopts it. Use it as an async
+    context manager (ENG-02).
+
+    Args:
+        store: the log; default in memory.
+        bus: carries stored events to handlers; default in process.
+        schemas: payload schemas; default none.
+        default_budget: of runs without one of their own; default unlimited.
+        blobs: where large payloads go; default none, they stay in the log.
+        claim_threshold: bytes of JSON beyond which a payload is large.
+        sweep_interval_s: seconds between passes of `sweep`; default never.
+        store_retry: how outages are ridden out; default `RetryPolicy()`.
+        is_transient: which errors are an outage; default `core.retry.is_transient`.
+        redactor: applied before anything is stored; default none.
+        require_tenant: refuse runs without a tenant.
+        retention: policies, in order; applied by `sweep`.
+        memory: backends that `forget_memory` asks.
+    """
+
+    def __init__(
+        self,
+        store: EventStore | None = None,
+        bus: EventBus | None = None,
+        schemas: SchemaRegistry | None = None,
+        default_budget: Budget | None = None,
+        blobs: BlobStore | None = None,
+        claim_threshold: int = 16384,
+        sweep_interval_s: float | None = None,
+        store_retry: RetryPolicy | None = None,
+        is_transient: Callable[[BaseException], bool] | None = None,
+        redactor: Redacting | None = None,
+        require_tenant: bool = False,
+        retention: Sequence[RetentionPolicy] = (),
+        memory: Sequence[Any] = (),
+    ) -> None:
+        self.store = store if store is not None else InMemoryEventStore()
+        self.bus = bus if bus is not None else InProcessBus()
+        self.default_budget = default_budget or Budget()
+        self.blobs = blobs
+        self.sweep_interval_s = sweep_interval_s
+        self.require_tenant = require_tenant
+        self.retention = tuple(retention)
+        self.memory = tuple(memory)
+        self.crashed = False
+        self.last_recovery: RecoveryReport | None = None
+        self.log = Log(
+            self.store,
+            schemas=schemas if schemas is not None else SchemaRegistry(),
+            redactor=redactor,
+            blobs=blobs,
+            claim_threshold=claim_threshold,
+            policy=store_retry or RetryPolicy(),
+            classify=is_transient,
+        )
+        self.runs = Runs(self.log.read)
+        self._appender = Appender(self.log, self.runs, self.bus)
+        self._consequences = Consequences(self)
+        self._delivery = Delivery(self, self.bus)
+        self._retention_clock = RetentionClock()
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    # -- life cycle ------------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        """Start the bus, and the sweeper when an interval is set (ENG-02)."""
+        await self.bus.__aenter__()
+        if self.sweep_interval_s is not None:
+            self.spawn(self._sweep_for_ever(self.sweep_interval_s))
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        """Drain the bus, end timers and tracked tasks (ENG-02)."""
+        if not self.crashed:
+            await self.bus.__aexit__(*error)
+            await self._stop()
+
+    async def abort(self) -> None:
+        """Stop at once, as a crash would: nothing is drained or completed (ENG-05)."""
+        self.crashed = True
+        await self.bus.abort()
+        await self._stop()
+
+    def spawn(self, coro: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
+        """Run background work, tracked and ended at shutdown (ENG-06)."""
+        task = asyncio.get_running_loop().create_task(coro)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _stop(self) -> None:
+        for run in self.runs.open_runs():
+            stop_deadline(run)
+        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # -- starting --------------------------------------------------------------------------------------------------
+
+    async def start(
+        self,
+        algo: Algorithm,
+        input: dict[str, Any],  # noqa: A002 - documented
+        *,
+        budget: Budget | None = None,
+        run_id: str | None = None,
+        parent: str | None = None,
+        tag: str | None = None,
+        tenant: str | None = None,
+        meta: dict[str, MetaValue] | None = None,
+    ) -> RunHandle:
+        """Start a run and return a handle without waiting for its result (ENG-07 to ENG-17).
+
+        Starting an id that exists starts nothing new (ENG-08).
+
+        Args:
+            algo: reacts to its events; registered if it was not.
+            input: JSON.
+            budget: default the engine's.
+            run_id: default a fresh one.
+            parent: the run it belongs to; it spends of the parent's budget and ends with it.
+            tag: how the parent knows it.
+            tenant: stamped on every event; default the parent's.
+            meta: trusted application data, stamped on every event; default the parent's.
+
+        Raises:
+            ValueError: a malformed tenant, or none where one is required; nothing is recorded.
+            TenantMismatch: the parent's, or that of the existing run, is another.
+            KeyError: nobody started the parent.
+            StoreUnavailable: nothing is recorded; start again with the same id.
+        """
+        mother = await self._parent(parent)
+        if tenant is None and mother is not None:
+            tenant = mother.fold.tenant
+        if tenant is not None:
+            valid_tenant(tenant)
+        if self.require_tenant and tenant is None:
+            raise ValueError("this engine requires a tenant: start(..., tenant=...), or use engine.tenant(name)")
+        if mother is not None and mother.fold.tenant != tenant:
+            raise TenantMismatch(f"run {parent} belongs to another tenant than the child it is to have")
+        if meta is None:
+            meta = dict(mother.fold.meta) if mother is not None else {}
+        self.register(algo)
+        run = await self.runs.get(run_id) if run_id is not None else self.runs.begin(new_run_id())
+        data = {
+            "algo": algo.name,
+            "input": input,
+            "parent": parent,
+            "run_tag": tag,
+            "budget": (budget or self.default_budget).model_dump(),
+        }
+        own = run.fold.run_id
+        event = Event(
+            id=started_id(own),
+            type=RUN_STARTED,
+            source=algo.name,
+            stream=own,
+            run_id=own,
+            tenant=tenant,
+            data=data,
+            meta=meta,
+        )
+        await self._appender.append_start(run, event)
+        if run.fold.tenant != tenant:
+            raise TenantMismatch(f"run {own} exists and belongs to another tenant")
+        self.arm_deadline(run)
+        if mother is not None:
+            await self._consequences.announce_start(mother, run)
+        await self._appender.publish(run)
+        return self.handle(own)
+
+    async def run(self, algo: Algorithm, input: dict[str, Any], **kw: Any) -> Outcome[Any]:  # noqa: A002 - documented
+        """Start a run and return its outcome (ENG-18)."""
+        return await (await self.start(algo, input, **kw)).result()
+
+    def handle(self, run_id: str) -> RunHandle:
+        """Return a handle for any id, without a check (ENG-19)."""
+        return RunHandle(self, run_id)
+
+    async def _parent(self, parent: str | None) -> ActiveRun | None:
+        if parent is None:
+            return None
+        mother = await self.runs.get(parent)
+        if mother.fold.algo is None:
+            raise KeyError(parent)
+        return mother
+
+    # -- emitting --------------------------------------------------------------------------------------------------
+
+    async def emit(self, event: Event, *, retry: RetryPolicy | None = None) -> Event | None:
+        """Validate, redact, claim-check, append, account, deliver; return the stored event (ENG-29 to ENG-36).
+
+        Returns:
+            The stored event; one whose id existed comes back with `dup` set and is not delivered again. `None` for a
+            second terminal event of a run, which is dropped.
+
+        Raises:
+            SchemaError: it does not fit its schema; nothing is stored.
+            TenantMismatch: it names another tenant than its run's.
+            StoreUnavailable: an outage outlasted the rules; nothing is recorded.
+        """
+        run = await self.runs.get(event.stream)
+        ready = await self.log.ready(event, run.fold, retry)
+        if ready.type == RUN_COMPLETED:
+            stored = await self._appender.append_completion(run, ready, retry)
+        else:
+            stored = await self._appender.append(run, ready, retry)
+        if stored is None:
+            return None
+        await self._appender.publish(run)
+        if not stored.dup:
+            await self._consequences.of(run, stored)
+        return stored
+
+    # -- ending ----------------------------------------------------------------------------------------------------
+
+    async def complete(self, run_id: str, kind: OutcomeKind, value: Any = None, reason: str | None = None) -> None:
+        """End a run; one that has ended stays as it ended (ENG-41)."""
+        run = await self.runs.get(run_id)
+        if run.fold.algo is None:
+            raise KeyError(run_id)
+        data = {"kind": str(OutcomeKind(kind)), "value": value, "reason": reason}
+        await self.emit(engine_event(run.fold, completed_id(run_id), RUN_COMPLETED, data, source="aaa"))
+
+    async def announce_completion(self, run: RunFold, completed: Event) -> None:
+        """Tell a finished run's parent its result and spend, once (ENG-11)."""
+        await self._consequences.announce_completion(run, completed)
+
+    def arm_deadline(self, run: ActiveRun) -> None:
+        """Set the timer of a run's deadline."""
+        self._consequences.arm_deadline(run)
+
+    async def expire(self, run_id: str) -> None:
+        """End a run whose deadline has passed."""
+        await self._consequences.expire(run_id)
+
+    # -- handlers --------------------------------------------------------------------------------------------------
+
+    def subscribe(self, pattern: str, handler: Handler, *, group: str | None = None, **kw: Any) -> None:
+        """Subscribe a handler; events it returns are persisted and published (ENG-23 to ENG-28)."""
+        self._delivery.subscribe(pattern, handler, group=group, **kw)
+
+    def register(self, algo: Algorithm) -> None:
+        """Subscribe an algorithm to the events of its own runs; again changes nothing (ENG-20, ENG-21)."""
+        self._delivery.register(algo)
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    async def retry(
+        self, fn: Callable[[], Awaitable[Any]], what: str = "store operation", policy: RetryPolicy | None = None
+    ) -> Any:
+        """Call `fn`, riding out transient failures (ENG-37).
+
+        Raises:
+            StoreUnavailable: the rules are exhausted; the last error is its cause.
+        """
+        return await self.log.retry(fn, what, policy)
+
+    async def hydrate(self, event: Event) -> Event:
+        """Restore a claim-checked payload; any other event is returned unchanged (ENG-38)."""
+        return await self.log.hydrate(event)
+
+    async def knows(self, stream: str) -> bool:
+        """Whether anything is stored in a stream."""
+        held = self.runs.peek(stream)
+        if held is not None and held.fold.seq >= 0:
+            return True
+        last: int = await self.log.retry(lambda: self.store.last_seq(stream), f"looking up {stream}", None)
+        return last >= 0
+
+    async def stored(self, stream: str, from_seq: int = 0) -> list[Event]:
+        """Return stored events of a stream."""
+        return await self.log.read(stream, from_seq)
+
+    async def run_events(self, run_id: str, from_seq: int = 0) -> list[Event]:
+        """Return a run's events, payloads restored."""
+        return await self.log.hydrated(await self.log.read(run_id, from_seq))
+
+    async def project(self, projection: Projection[State], run_id: str) -> State:
+        """Return a projection's state for a run (ENG-40)."""
+        loaded = await self.log.retry(
+            lambda: projection.load(self.store, run_id, hydrate=self.hydrate), f"projecting {run_id}", None
+        )
+        return loaded.state
+
+    async def fold_of(self, run_id: str) -> RunFold:
+        """Return a run's state, adopted from the log if need be."""
+        return (await self.runs.get(run_id)).fold
+
+    def spent(self, run_id: str) -> Ledger:
+        """Return what a run that this engine holds has spent."""
+        run = self.runs.peek(run_id)
+        return run.fold.ledger if run is not None else Ledger()
+
+    def is_done(self, run_id: str) -> bool:
+        """Whether a run that this engine holds has ended."""
+        run = self.runs.peek(run_id)
+        return run is not None and run.fold.completed is not None
+
+    async def await_event(self, stream: str, match: Callable[[Event], bool], *, from_seq: int = 0) -> Event:
+        """Return the first event that `match` accepts, stored already or to come (ENG-39).
+
+        Raises:
+            StoreUnavailable: an outage outlasted the rules.
+        """
+        async for event in self.follow(stream, from_seq):
+            if match(event):
+                return event
+        raise StoreUnavailable(f"the store ended its subscription to {stream}")
+
+    async def follow(self, stream: str, from_seq: int = 0) -> AsyncIterator[Event]:
+        """Yield stored and future events of a stream; a dropped connection resumes after the last one seen (ENG-39)."""
+        position, outage = from_seq, self.log.outage(f"following {stream}")
+        while True:
+            pending = self.store.subscribe(stream, position)
+            outage.opened()
+            try:
+                async for event in pending:
+                    outage.over()
+                    position = event.seq + 1
+                    yield event
+            except Exception as error:  # noqa: BLE001 - the outage decides which ones it rides out
+                await outage.ride_out(error)
+            else:
+                return
+            finally:
+                close = getattr(pending, "aclose", None)
+                if close is not None:
+                    await close()
+
+    async def _sweep_for_ever(self, interval_s: float) -> None:
+        while True:
+            await asyncio.sleep(interval_s)
+            try:
+                await self.sweep()
+            except Exception as error:  # noqa: BLE001 - a failing pass does not end the loop (RCV-08)
+                _log.warning("a sweep failed with %s; the next one comes in %g s", type(error).__name__, interval_s)
+
+    # -- what stands in modules of its own -------------------------------------------------------------------------
+
+    def tenant(self, name: str) -> TenantScope:
+        """Return this engine as one tenant sees it (ENG-47).
+
+        Raises:
+            ValueError: a malformed name.
+        """
+        return TenantScope(self, name)
+
+    async def recover(self, algos: list[Algorithm]) -> dict[str, RunHandle]:
+        """Continue every open run whose algorithm is given, and return their handles (RCV-01)."""
+        return await recover(self, algos)
+
+    async def sweep(self) -> RecoveryReport:
+        """End what is overdue or orphaned, repeat what was not heard; idempotent, safe from any process (RCV-06)."""
+        return await sweep(self)
+
+    async def erase(
+        self, run_id: str, *, delete: bool = False, reason: str = "erasure", force: bool = False
+    ) -> ErasureReport:
+        """Erase a finished run: scrub its payloads, or with `delete` remove it (ERA)."""
+        return await erase_run(self, run_id, delete=delete, reason=reason, force=force)
+
+    async def purge(
+        self, *, older_than: timedelta, tenant: str | None = None, delete: bool = False, reason: str = "retention"
+    ) -> PurgeReport:
+        """Erase every finished run, of one tenant or all, that completed longer ago (RET-09)."""
+        return await purge(self, older_than=older_than, tenant=tenant, delete=delete, reason=reason)
+
+    async def apply_retention(self) -> PurgeReport:
+        """Evaluate the retention policies now, each at most once an interval (RET-06)."""
+        return await apply_retention(self, self.retention, self._retention_clock)
+
+    async def forget_memory(self, scope: Any) -> MemoryReport:
+        """Ask every registered backend to forget a scope (MEM-03)."""
+        return await forget_memory(self.memory, scope)
