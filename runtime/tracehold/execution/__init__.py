@@ -11,6 +11,7 @@ from tracehold.execution.governed import governed_chat as governed_chat
 from tracehold.execution.policy import RunPolicy as RunPolicy
 from tracehold.execution.running import check_limits as check_limits
 from tracehold.execution.running import correlation as correlation
+from tracehold.execution.running import limited as limited
 from tracehold.execution.running import record_llm as record_llm
 from tracehold.execution.running import record_tool as record_tool
 from tracehold.execution.running import reset_run as reset_run

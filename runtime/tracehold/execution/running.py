@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar, Token
 from typing import Any
 
@@ -99,6 +99,21 @@ def take_limits_back(token: LimitsToken | None) -> None:
     if token is not None:
         with contextlib.suppress(ValueError):  # ended in another context, which keeps its own value
             _lent.reset(token)
+
+
+@contextlib.contextmanager
+def limited(policy: RunPolicy) -> Iterator[None]:
+    """Hold what happens inside to `policy`, within a run that has no limits of its own, such as a `Tracer.run`.
+
+    Where limits hold already they go on holding, and `policy` is ignored with a warning (POL-10).
+    """
+    token = lend_limits(policy)
+    if token is None:
+        _log.warning("limits hold here already, or no run does; this RunPolicy is ignored")
+    try:
+        yield
+    finally:
+        take_limits_back(token)
 
 
 def check_limits(kind: CallKind) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import cache
 from typing import Any, Final
 
 from tracehold.core.errors import ConfigurationError
@@ -35,7 +36,8 @@ ROUTES: Final = (
 )
 """Fields of an event's top level that say where it belongs (RED-17, DEC-10)."""
 IDENTIFIERS: Final = words(
-    "id run_id parent_run_id child_run_id call_id tool_call_id trace_id span_id parent_span_id step_id role model tool"
+    "id event_id run_id parent_run_id child_run_id call_id tool_call_id trace_id span_id parent_span_id step_id"
+    " session_id state_id role model tool"
 )
 """Identifiers wherever they stand: what only looks generated is no secret there (DEC-10)."""
 
@@ -60,6 +62,11 @@ ACCOUNT: Final = 8
 def folded(name: str) -> str:
     """Return a name without case and punctuation (RED-11)."""
     return _DROPPED.sub("", name.casefold())
+
+
+@cache
+def _default_rules() -> TextRules:
+    return TextRules(DEFAULT_PATTERNS)
 
 
 class SecretKeys:
@@ -87,7 +94,7 @@ class SecretKeys:
         built_in = names >= SECRET_KEYS
         self._rules = KeyRules() if built_in else None
         self._own = frozenset(names - SECRET_KEYS if built_in else names)
-        self._undo = TextRules(DEFAULT_PATTERNS).mask
+        self._undo = _default_rules().mask_key
 
     def verdict(self, key: str) -> KeyVerdict:
         """Return what a name says. It is judged both as it is and as the default patterns leave it.
@@ -157,7 +164,7 @@ class KeyCodes(dict[str, int]):
             return ACCOUNT
         if self._top and key in ROUTES:
             return ROUTING
-        if self._texts is not None and self._texts.mask(key) is not key:
+        if self._texts is not None and self._texts.mask_key(key) is not key:
             return RENAME
         verdict = KeyVerdict.PLAIN if self._keys is None else self._keys.verdict(key)
         if verdict is not KeyVerdict.PLAIN:
@@ -167,5 +174,3 @@ class KeyCodes(dict[str, int]):
         if self._texts is not None and key in _MEDIA_BODIES:
             return BODY
         return PAIR if self._keys is not None and key == "value" else PLAIN
-
-

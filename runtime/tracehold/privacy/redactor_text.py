@@ -9,18 +9,24 @@ from typing import Any, Final
 
 from tracehold.privacy.checks import is_card_value
 from tracehold.privacy.detector import Detector
-from tracehold.privacy.detectors import DEFAULT_DETECTORS
 from tracehold.privacy.masking import TextMasker
-from tracehold.privacy.redactor_patterns import CARD, DEFAULT_PATTERNS, PERSONAL_PATTERNS, BuiltInPattern, Pattern
+from tracehold.privacy.redactor_patterns import (
+    CARD,
+    DEFAULT_PATTERNS,
+    PERSONAL_PATTERNS,
+    PRECEDENCE,
+    BuiltInPattern,
+    Pattern,
+)
 
-_PASSES_MAX: Final = 8
+_PASSES_MAX: Final = 16
 """How often patterns are applied to what they left. Each pass ends what the one before brought forth (RED-01)."""
+_MASK_START: Final = "[REDACTED"
+_NUMBER: Final = re.compile(r"(?:#[0-9]{1,6})+\Z")
 _REMEMBERED_LEN: Final = 96
 _REMEMBERED_MAX: Final = 8192
 
 _Stage = Callable[[str], str]
-
-_PLACES: Final = {detector.pattern: place for place, detector in enumerate(DEFAULT_DETECTORS)}
 
 
 def mask_for(name: str) -> str:
@@ -59,6 +65,14 @@ class TextRules:
             self.known_clean = set()
             self.mask_identifier = lambda text: _settled(text, for_identifiers)
 
+    def mask_key(self, key: str) -> str:
+        """Return a key masked. The number that keeps two masked keys apart is no part of it (RED-01, DEC-09)."""
+        if _MASK_START in key and (number := _NUMBER.search(key)):
+            text = key[: number.start()]
+            masked = self.mask(text)
+            return key if masked is text else masked + number[0]
+        return self.mask(key)
+
     def mask_number(self, number: Any) -> Any:
         """Return the mask if `number`, of any kind, is a payment card's (DEC-09)."""
         return self.card if self.card is not None and is_card_value(number) else number
@@ -78,11 +92,15 @@ class TextRules:
 def _settled(text: str, stages: Sequence[_Stage]) -> str:
     for _pass in range(_PASSES_MAX):
         before = text
+        last = None
         for stage in stages:
-            text = stage(text)
+            masked = stage(text)
+            last = last if masked is text else stage
+            text = masked
         if text is before:
-            break
-    return text
+            return text
+    # A look-ahead that each mask fulfils anew never comes to an end: then nothing of the text is safe to keep.
+    return last.mask if isinstance(last, _OwnStage) else mask_for("secret")
 
 
 def _stages(patterns: Sequence[Pattern], *, by_look: bool) -> Iterator[_Stage]:
@@ -96,34 +114,34 @@ def _stages(patterns: Sequence[Pattern], *, by_look: bool) -> Iterator[_Stage]:
 
 
 def _detectors(patterns: Iterable[Pattern], *, by_look: bool) -> list[Detector]:
-    """Return the detectors of built-in patterns, in the order in which they take precedence, whatever order is given."""
+    """Return the detectors of built-in patterns, by precedence, whatever order they are given in."""
     found = [each for pattern in patterns if isinstance(pattern, BuiltInPattern) for each in pattern.detectors]
     kept = [each for each in found if by_look or not each.by_look]
-    return sorted(kept, key=lambda each: _PLACES.get(each.pattern, len(_PLACES)))
+    return sorted(kept, key=lambda each: PRECEDENCE[each.pattern])
 
 
 class _OwnStage:
     """Replaces the matches of a user's pattern. Masks that stand in the text already are never taken apart."""
 
-    __slots__ = ("_mask", "_ours", "_pattern")
+    __slots__ = ("_ours", "_pattern", "mask")
 
     def __init__(self, pattern: Pattern, ours: re.Pattern[str]) -> None:
         self._pattern = pattern
         self._ours = ours
-        self._mask = mask_for(pattern.name)
+        self.mask = mask_for(pattern.name)
 
     def __call__(self, text: str) -> str:
         check = self._pattern.check
         matches = self._pattern.regex.finditer(text)
         found = [match.span() for match in matches if match[0] and (check is None or check(match))]
-        if found and "[REDACTED" in text:
+        if found and _MASK_START in text:
             found = _around_masks(found, [match.span() for match in self._ours.finditer(text)])
         if not found:
             return text
         parts: list[str] = []
         last = 0
         for start, end in found:
-            parts += (text[last:start], self._mask)
+            parts += (text[last:start], self.mask)
             last = end
         parts.append(text[last:])
         return "".join(parts)

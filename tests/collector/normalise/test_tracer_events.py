@@ -137,3 +137,16 @@ def test_latency_is_the_duration_where_no_exact_one_is_given(context: NormaliseC
 def test_an_event_without_a_type_is_refused(event: dict[str, Any], context: NormaliseContext) -> None:
     with pytest.raises(ItemError, match='needs a "type"'):
         read(context, **event)
+
+
+def test_an_account_address_stays_as_who_decided_and_nowhere_else(context: NormaliseContext) -> None:  # DEC-02
+    record = read(
+        context,
+        type="tool_call",
+        tool="refund",
+        status="rejected",
+        decided_by="ada@example.com",
+        agent="ada@example.com",
+    )
+    assert record.decided_by == "ada@example.com"
+    assert "ada" not in str(record.agent)

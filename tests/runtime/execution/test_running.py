@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import tracehold
-from tracehold import Scope, Tracer
+from tracehold import RunLimitExceeded, Scope, Tracer
 from tracehold.execution import (
     RunPolicy,
     check_limits,
@@ -22,6 +22,7 @@ from tracehold.execution import (
     current_scope,
     current_step,
     current_trace_carrier,
+    limited,
     new_run_id,
     record_llm,
     record_tool,
@@ -214,3 +215,20 @@ def test_a_tracers_run_and_start_run_are_one_kind_of_run() -> None:  # EXEC-08, 
     with tracer.run("job") as inner:
         assert inner.run_id == "mine"
     reset_run(token)
+
+
+def test_limits_can_be_put_on_a_part_of_a_run_that_has_none() -> None:  # POL-10
+    with Tracer().run("outer"):
+        with limited(RunPolicy(max_llm_calls=1)):
+            check_limits("llm")
+            record_llm(None)
+            with pytest.raises(RunLimitExceeded):
+                check_limits("llm")
+        check_limits("llm")
+
+
+def test_limits_within_limits_are_ignored_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:  # POL-10
+    with Tracer().run("outer"), limited(RunPolicy(max_llm_calls=5)), limited(RunPolicy(max_llm_calls=1)):
+        record_llm(None)
+        check_limits("llm")
+    assert "ignored" in caplog.text
