@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from tracehold.context import WindowBudget as WindowBudget
     from tracehold.context import WindowBudgetConfig as WindowBudgetConfig
     from tracehold.core.control import ControlSignal as ControlSignal
+    from tracehold.core.errors import BlobIntegrityError as BlobIntegrityError
     from tracehold.core.errors import CanonicalJsonError as CanonicalJsonError
+    from tracehold.core.errors import ConcurrencyError as ConcurrencyError
     from tracehold.core.errors import ConfigurationError as ConfigurationError
     from tracehold.core.errors import ContextWindowExceeded as ContextWindowExceeded
     from tracehold.core.errors import ExporterError as ExporterError
@@ -41,12 +43,20 @@ if TYPE_CHECKING:
     from tracehold.core.errors import RetrievalError as RetrievalError
     from tracehold.core.errors import RunCancelled as RunCancelled
     from tracehold.core.errors import RunLimitExceeded as RunLimitExceeded
+    from tracehold.core.errors import RunNotFinished as RunNotFinished
+    from tracehold.core.errors import SchemaError as SchemaError
     from tracehold.core.errors import SessionError as SessionError
+    from tracehold.core.errors import StoreError as StoreError
+    from tracehold.core.errors import StoreUnavailable as StoreUnavailable
+    from tracehold.core.errors import TenantMismatch as TenantMismatch
     from tracehold.core.errors import ToolError as ToolError
     from tracehold.core.errors import ToolRegistrationError as ToolRegistrationError
     from tracehold.core.errors import TraceholdError as TraceholdError
     from tracehold.core.message import Message as Message
     from tracehold.core.message import MessageRole as MessageRole
+    from tracehold.core.outcome import Outcome as Outcome
+    from tracehold.core.outcome import OutcomeKind as OutcomeKind
+    from tracehold.core.retry import RetryPolicy as RetryPolicy
     from tracehold.core.run_context import current_run_id as current_run_id
     from tracehold.core.run_context import current_scope as current_scope
     from tracehold.core.run_context import current_step as current_step
@@ -54,6 +64,34 @@ if TYPE_CHECKING:
     from tracehold.core.run_context import new_run_id as new_run_id
     from tracehold.core.scope import Scope as Scope
     from tracehold.core.tokens import count_tokens as count_tokens
+    from tracehold.engine import Algorithm as Algorithm
+    from tracehold.engine import Budget as Budget
+    from tracehold.engine import Ctx as Ctx
+    from tracehold.engine import Engine as Engine
+    from tracehold.engine import ErasureReport as ErasureReport
+    from tracehold.engine import Ledger as Ledger
+    from tracehold.engine import MemoryReport as MemoryReport
+    from tracehold.engine import MemoryScope as MemoryScope
+    from tracehold.engine import PurgeReport as PurgeReport
+    from tracehold.engine import RetentionPolicy as RetentionPolicy
+    from tracehold.engine import RunHandle as RunHandle
+    from tracehold.engine import TenantScope as TenantScope
+    from tracehold.events.blobs import BlobStore as BlobStore
+    from tracehold.events.blobs import FileBlobStore as FileBlobStore
+    from tracehold.events.blobs import InMemoryBlobStore as InMemoryBlobStore
+    from tracehold.events.bus import EventBus as EventBus
+    from tracehold.events.cloudevents import from_cloudevent as from_cloudevent
+    from tracehold.events.cloudevents import to_cloudevent as to_cloudevent
+    from tracehold.events.event import BlobRef as BlobRef
+    from tracehold.events.event import Event as Event
+    from tracehold.events.in_process_bus import InProcessBus as InProcessBus
+    from tracehold.events.memory_store import InMemoryEventStore as InMemoryEventStore
+    from tracehold.events.projections import Projection as Projection
+    from tracehold.events.schemas import SchemaRegistry as SchemaRegistry
+    from tracehold.events.sqlite_store import SQLiteEventStore as SQLiteEventStore
+    from tracehold.events.store import EventStore as EventStore
+    from tracehold.events.store import RunInfo as RunInfo
+    from tracehold.events.store import StoredSnapshot as StoredSnapshot
     from tracehold.execution.checkpoints import CheckpointStore as CheckpointStore
     from tracehold.execution.checkpoints import SqliteCheckpointStore as SqliteCheckpointStore
     from tracehold.execution.governed import governed_chat as governed_chat
@@ -97,6 +135,12 @@ if TYPE_CHECKING:
     from tracehold.observability.spans import Run as Run
     from tracehold.observability.spans import Span as Span
     from tracehold.observability.tracer import Tracer as Tracer
+    from tracehold.privacy.redactors import ChainRedactor as ChainRedactor
+    from tracehold.privacy.redactors import KeyRedactor as KeyRedactor
+    from tracehold.privacy.redactors import Pattern as Pattern
+    from tracehold.privacy.redactors import PatternRedactor as PatternRedactor
+    from tracehold.privacy.redactors import Redactor as Redactor
+    from tracehold.privacy.redactors import standard_redactor as standard_redactor
     from tracehold.retrieval import Embedder as Embedder
     from tracehold.retrieval import HybridRetriever as HybridRetriever
     from tracehold.retrieval import IndexSync as IndexSync
@@ -122,13 +166,20 @@ if TYPE_CHECKING:
 _HOME: Final = {
     "Agent": "tracehold.agent.agent",
     "AgentTool": "tracehold.agent.agent_tool",
+    "Algorithm": "tracehold.engine",
     "AnthropicClient": "tracehold.llm.anthropic_client",
     "ApprovalRequired": "tracehold.governance.hitl",
+    "BlobIntegrityError": "tracehold.core.errors",
+    "BlobRef": "tracehold.events.event",
+    "BlobStore": "tracehold.events.blobs",
+    "Budget": "tracehold.engine",
     "CallableGuardrail": "tracehold.governance.guardrails",
     "CallableSource": "tracehold.context",
     "CanonicalJsonError": "tracehold.core.errors",
+    "ChainRedactor": "tracehold.privacy.redactors",
     "CheckpointStore": "tracehold.execution.checkpoints",
     "CollectorExporter": "tracehold.observability.exporters.collector",
+    "ConcurrencyError": "tracehold.core.errors",
     "Condition": "tracehold.governance.policy_rules",
     "ConfigurationError": "tracehold.core.errors",
     "ConfirmCallback": "tracehold.governance.confirm",
@@ -139,13 +190,20 @@ _HOME: Final = {
     "ControlSignal": "tracehold.core.control",
     "ConversationSearch": "tracehold.sessions.search",
     "ConversationSearchTool": "tracehold.sessions.search_tool",
+    "Ctx": "tracehold.engine",
     "DECISIONS": "tracehold.observability.event_types",
     "DENIALS": "tracehold.observability.event_types",
     "Decisions": "tracehold.governance.decisions",
     "EVENT_TYPES": "tracehold.observability.event_types",
     "Embedder": "tracehold.retrieval",
+    "Engine": "tracehold.engine",
+    "ErasureReport": "tracehold.engine",
+    "Event": "tracehold.events.event",
+    "EventBus": "tracehold.events.bus",
+    "EventStore": "tracehold.events.store",
     "ExecutionState": "tracehold.execution.state",
     "ExporterError": "tracehold.core.errors",
+    "FileBlobStore": "tracehold.events.blobs",
     "Guardrail": "tracehold.governance.guardrails",
     "GuardrailResult": "tracehold.governance.guardrails",
     "GuardrailTripwireError": "tracehold.core.errors",
@@ -153,10 +211,14 @@ _HOME: Final = {
     "HistoryCompactor": "tracehold.context",
     "Hook": "tracehold.governance.hooks",
     "HybridRetriever": "tracehold.retrieval",
+    "InMemoryBlobStore": "tracehold.events.blobs",
     "InMemoryBookkeeping": "tracehold.retrieval",
+    "InMemoryEventStore": "tracehold.events.memory_store",
+    "InProcessBus": "tracehold.events.in_process_bus",
     "IndexSync": "tracehold.retrieval",
     "Interrupt": "tracehold.governance.hitl",
     "JsonlExporter": "tracehold.observability.exporters.jsonl",
+    "KeyRedactor": "tracehold.privacy.redactors",
     "KeywordIndex": "tracehold.retrieval",
     "LLMClient": "tracehold.llm.protocol",
     "LLMConfigError": "tracehold.core.errors",
@@ -164,24 +226,42 @@ _HOME: Final = {
     "LLMRequestError": "tracehold.core.errors",
     "LLMResponse": "tracehold.llm.protocol",
     "LLMResponseError": "tracehold.core.errors",
+    "Ledger": "tracehold.engine",
     "MemoryExporter": "tracehold.observability.exporters.memory",
+    "MemoryReport": "tracehold.engine",
+    "MemoryScope": "tracehold.engine",
     "Message": "tracehold.core.message",
     "MessageRole": "tracehold.core.message",
     "OTelExporter": "tracehold.observability.exporters.otel",
     "OpenAIClient": "tracehold.llm.openai_client",
+    "Outcome": "tracehold.core.outcome",
+    "OutcomeKind": "tracehold.core.outcome",
+    "Pattern": "tracehold.privacy.redactors",
+    "PatternRedactor": "tracehold.privacy.redactors",
     "PendingAction": "tracehold.governance.hitl",
     "Permissions": "tracehold.governance.permissions",
     "PolicyPermissions": "tracehold.governance.policy",
     "PolicyRule": "tracehold.governance.policy_rules",
     "Principal": "tracehold.governance.approvals",
+    "Projection": "tracehold.events.projections",
+    "PurgeReport": "tracehold.engine",
+    "Redactor": "tracehold.privacy.redactors",
     "ReducerConfig": "tracehold.context",
+    "RetentionPolicy": "tracehold.engine",
     "RetrievalConfig": "tracehold.retrieval",
     "RetrievalError": "tracehold.core.errors",
     "RetrievalResult": "tracehold.retrieval",
+    "RetryPolicy": "tracehold.core.retry",
     "Run": "tracehold.observability.spans",
     "RunCancelled": "tracehold.core.errors",
+    "RunHandle": "tracehold.engine",
+    "RunInfo": "tracehold.events.store",
     "RunLimitExceeded": "tracehold.core.errors",
+    "RunNotFinished": "tracehold.core.errors",
     "RunPolicy": "tracehold.execution.policy",
+    "SQLiteEventStore": "tracehold.events.sqlite_store",
+    "SchemaError": "tracehold.core.errors",
+    "SchemaRegistry": "tracehold.events.schemas",
     "Scope": "tracehold.core.scope",
     "ScopeSummary": "tracehold.sessions.store",
     "SessionError": "tracehold.core.errors",
@@ -191,8 +271,13 @@ _HOME: Final = {
     "SqliteCheckpointStore": "tracehold.execution.checkpoints",
     "SqliteExporter": "tracehold.observability.exporters.sqlite",
     "SqliteSessionStore": "tracehold.sessions.sqlite",
+    "StoreError": "tracehold.core.errors",
+    "StoreUnavailable": "tracehold.core.errors",
+    "StoredSnapshot": "tracehold.events.store",
     "StreamStats": "tracehold.llm.protocol",
     "SyncIndexSync": "tracehold.retrieval",
+    "TenantMismatch": "tracehold.core.errors",
+    "TenantScope": "tracehold.engine",
     "Tool": "tracehold.tools",
     "ToolError": "tracehold.core.errors",
     "ToolParameter": "tracehold.tools",
@@ -215,10 +300,13 @@ _HOME: Final = {
     "current_scope": "tracehold.core.run_context",
     "current_step": "tracehold.core.run_context",
     "current_trace_carrier": "tracehold.core.run_context",
+    "from_cloudevent": "tracehold.events.cloudevents",
     "governed_chat": "tracehold.execution.governed",
     "load_policy": "tracehold.governance.policy_file",
     "new_run_id": "tracehold.core.run_context",
     "parse_policy": "tracehold.governance.policy_file",
+    "standard_redactor": "tracehold.privacy.redactors",
+    "to_cloudevent": "tracehold.events.cloudevents",
     "tool": "tracehold.tools",
 }
 

@@ -133,7 +133,7 @@ class Database:
     def _open(self) -> sqlite3.Connection:
         try:
             if self._file:
-                _create_private(self._file)
+                create_private(self._file)
             connection = sqlite3.connect(
                 self._file or IN_MEMORY, timeout=BUSY_WAIT_S, isolation_level=None, check_same_thread=False
             )
@@ -214,7 +214,8 @@ def text_from_column(value: str | bytes) -> str:
     return value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else value
 
 
-def _create_private(path: str) -> None:
+def create_private(path: str) -> None:
+    """Create an empty file that only its owner can read, unless there is one."""
     # O_EXCL: to open and close a file that SQLite has open would drop this process's locks on it. The lock keeps
     # another thread from using the new file before it is closed here.
     with _creating, contextlib.suppress(FileExistsError):

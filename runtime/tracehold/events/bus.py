@@ -34,16 +34,20 @@ class EventBus(Protocol):
         Args:
             pattern: over event types.
             handler: may raise `Redeliver` to get the same event again later (BUS-05).
-            group: subscriptions of one group compete (BUS-06).
+            group: subscriptions of one group compete (BUS-06); events of one stream stay in order.
             concurrency: 1 keeps publish order (BUS-03).
             predicate: a further condition.
         """
 
     async def publish(self, event: Event) -> None:
-        """Queue an event; a full queue slows the caller (BUS-07)."""
+        """Queue an event; a full queue slows the caller (BUS-07).
+
+        Inside a handler it must not wait for a queue that this handler holds up. Hold no lock meanwhile that a handler
+        needs: outside of handlers it waits for them.
+        """
 
     def forget(self, stream: str) -> int:
-        """Drop what is queued of a stream; return how many copies went (STO-08, ERA-05)."""
+        """Drop what waits of a stream, for redelivery too; return how many copies went (STO-08, ERA-05)."""
 
     async def drain(self) -> None:
         """Wait until everything queued, follow-ups included, is handled (BUS-08)."""
@@ -55,4 +59,4 @@ class EventBus(Protocol):
         """Start."""
 
     async def __aexit__(self, *error: object) -> None:
-        """Drain and stop."""
+        """Drain and stop; what still asks for redelivery is left to the log."""

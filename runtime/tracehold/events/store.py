@@ -56,8 +56,12 @@ class EventStore(Protocol):
     async def has(self, stream: str, event_id: str) -> bool:
         """Whether the stream holds that id (STO-06)."""
 
-    async def run_index(self) -> list[RunInfo]:
-        """Return every stream with a started event, without reading the others (STO-07)."""
+    async def run_index(self, *, open_only: bool = False) -> list[RunInfo]:
+        """Return every stream with a started event, without reading the others (STO-07).
+
+        Args:
+            open_only: leave out the runs that have a completed event; costs nothing for those.
+        """
 
     async def scrub(self, stream: str) -> int:
         """Empty every payload of a stream and drop its snapshots; return its number of events (STO-08, ERA-04)."""

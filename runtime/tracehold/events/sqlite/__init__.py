@@ -1,0 +1,1 @@
+"""The parts of the SQLite event store: its file, its threads, and what they do there."""
