@@ -11,9 +11,11 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, Final
 
+import pydantic
 from contract.documented import Entry, Parameter
 
 _KINDS: Final = {
+    "/": inspect.Parameter.POSITIONAL_ONLY,
     "positional": inspect.Parameter.POSITIONAL_OR_KEYWORD,
     "keyword": inspect.Parameter.KEYWORD_ONLY,
     "*": inspect.Parameter.VAR_POSITIONAL,
@@ -44,9 +46,12 @@ def differences(entry: Entry, ours: ModuleType, meanings: Mapping[str, Any]) -> 
 
 
 def signature(entry: Entry, owner: Any) -> inspect.Signature:
-    """Return how a caller calls it: without `self` or `cls`; a constructor is called by way of its class."""
+    """Return how a caller calls it: without `self` or `cls`; a constructor is called by way of its class.
+
+    A default that a dataclass makes anew for each object is shown as what makes it, such as `list`.
+    """
     if not entry.member or entry.member in _CONSTRUCTORS:
-        return inspect.signature(owner)
+        return _with_factories(inspect.signature(owner), owner)
     found = inspect.signature(getattr(owner, entry.member))
     if not inspect.isfunction(inspect.getattr_static(owner, entry.member)):
         return found  # bound to its class, or static
@@ -66,6 +71,16 @@ def added(entry: Entry, ours: ModuleType) -> list[inspect.Parameter]:
     return [parameter for name, parameter in found.items() if name not in documented]
 
 
+def _with_factories(found: inspect.Signature, owner: Any) -> inspect.Signature:
+    fields = dataclasses.fields(owner) if dataclasses.is_dataclass(owner) else ()
+    made = {field.name: field.default_factory for field in fields if field.default_factory is not dataclasses.MISSING}
+    shown = [
+        parameter.replace(default=made[name]) if name in made and parameter.default is not parameter.empty else parameter
+        for name, parameter in found.parameters.items()
+    ]
+    return found.replace(parameters=shown)
+
+
 def _defines(owner: Any, member: str) -> bool:
     """Whether the class, or one it derives from, says what `member` is; `object` says nothing worth documenting."""
     return any(member in vars(base) for base in inspect.getmro(owner) if base is not object)
@@ -74,17 +89,22 @@ def _defines(owner: Any, member: str) -> bool:
 def _class_differences(entry: Entry, owner: Any, ours: ModuleType) -> list[str]:
     if not inspect.isclass(owner):
         return [f"{entry.name} is no class"]
-    found = []
-    for name in entry.bases:
-        base = abc.ABC if name == "ABC" else getattr(ours, name, None) or getattr(builtins, name)
-        derives = isinstance(owner, abc.ABCMeta) if name == "ABC" else issubclass(owner, base)
-        if not derives:
-            found.append(f"{entry.name} does not derive from {name}")
+    found = [f"{entry.name} does not derive from {name}" for name in entry.bases if not _derives(owner, name, ours)]
     if "dataclass" in entry.marks:
         held = [field.name for field in dataclasses.fields(owner)] if dataclasses.is_dataclass(owner) else []
         found += [] if held else [f"{entry.name} is no dataclass"]
         found += [f"{entry.name} has no field {name}" for name in entry.fields if name not in held]
     return found
+
+
+def _derives(owner: type, name: str, ours: ModuleType) -> bool:
+    if name == "ABC":
+        return isinstance(owner, abc.ABCMeta)
+    if name == "Protocol":
+        return bool(getattr(owner, "_is_protocol", False))  # `typing.is_protocol` is new in Python 3.13
+    if name == "BaseModel":
+        return issubclass(owner, pydantic.BaseModel)
+    return issubclass(owner, getattr(ours, name, None) or getattr(builtins, name))
 
 
 def _mark_differences(entry: Entry, owner: Any) -> list[str]:

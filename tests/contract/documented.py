@@ -1,7 +1,8 @@
 """What an API reference documents, as facts: names, parameters, kinds, defaults and marks; none of its sentences.
 
-The reference itself does not ship. `documented_a.json` keeps the facts, so that the check of our signatures runs
-everywhere; where the reference is at hand, a test holds the facts against it. Write them anew with
+The references themselves do not ship. `documented_a.json` (the agent runtime) and `documented_b.json` (the engine, read
+by `documented_b.py`) keep the facts, so that the check of our signatures runs everywhere; where a reference is at hand, a
+test holds the facts against it. Write those of the agent runtime anew with
 
     python tests/contract/documented.py PATH_OF_THE_REFERENCE > tests/contract/documented_a.json
 """
@@ -41,7 +42,7 @@ class Parameter:
 
     Attributes:
         name: its name.
-        kind: "positional" (or by keyword), "keyword" (only), "*" or "**".
+        kind: "positional" (or by keyword), "/" (positional only), "keyword" (only), "*" or "**".
         default: the source text of its default, "..." for any; `None` when it is required.
     """
 
@@ -103,7 +104,7 @@ def read_reference(path: Path) -> Documented:
 
 
 def parameters(text: str) -> tuple[Parameter, ...]:
-    """Read `(a, *, b=1, **kw)`; annotations are allowed and left out, and so is a leading `self` or `cls`.
+    """Read `(a, /, b, *, c=1, **kw)`; annotations are allowed and left out, and so is a leading `self` or `cls`.
 
     Raises:
         SyntaxError: this is no list of parameters.
@@ -111,11 +112,11 @@ def parameters(text: str) -> tuple[Parameter, ...]:
     function = ast.parse(f"def f{text}: ...").body[0]
     assert isinstance(function, ast.FunctionDef)
     stated = function.args
-    positional = [*stated.posonlyargs, *stated.args]
+    positional = [*((argument, "/") for argument in stated.posonlyargs), *((argument, "positional") for argument in stated.args)]
     missing: list[ast.expr | None] = [None] * (len(positional) - len(stated.defaults))
     found = [
-        Parameter(argument.arg, "positional", _source(default))
-        for argument, default in zip(positional, [*missing, *stated.defaults], strict=True)
+        Parameter(argument.arg, kind, _source(default))
+        for (argument, kind), default in zip(positional, [*missing, *stated.defaults], strict=True)
     ]
     if stated.vararg:
         found.append(Parameter(stated.vararg.arg, "*"))

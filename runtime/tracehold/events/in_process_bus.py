@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Final, Self
 
 from tracehold.events.bus import Handler
@@ -40,12 +40,14 @@ class InProcessBus:
 
     Attributes:
         distributed: `False` (BUS-09).
+        keyed: `True`: `subscribe` takes a key.
 
     Raises:
         ValueError: a size below 1, a pause that is not above 0.
     """
 
     distributed: bool = False
+    keyed: bool = True
 
     def __init__(
         self,
@@ -81,6 +83,7 @@ class InProcessBus:
         group: str | None = None,
         concurrency: int = 1,
         predicate: Callable[[Event], bool] | None = None,
+        key: Callable[[Event], Hashable] | None = None,
     ) -> None:
         """Hand events whose type matches a case-sensitive glob to `handler` (BUS-01).
 
@@ -91,13 +94,15 @@ class InProcessBus:
                 same one, so that they stay in order (BUS-06).
             concurrency: events handled at once; 1 keeps publish order (BUS-03).
             predicate: a further condition, asked when an event is published.
+            key: events of one key, such as their stream, stay in order and are handled one after another; those of
+                different keys at once, `concurrency` of them at most. Those in hand count as waiting.
 
         Raises:
             TypeError: a handler or predicate that cannot be called, a pattern or group that is no text.
             ValueError: an empty pattern, a concurrency below 1.
         """
-        if not callable(handler) or not (predicate is None or callable(predicate)):
-            raise TypeError("subscribe() takes a handler, and perhaps a predicate, that can be called")
+        if not all(one is None or callable(one) for one in (predicate, key)) or not callable(handler):
+            raise TypeError("subscribe() takes a handler, and perhaps a predicate and a key, that can be called")
         if not (group is None or isinstance(group, str)):
             raise TypeError(f"a group must be a text or None, not {type(group).__name__}")
         _require_count("concurrency", concurrency)
@@ -110,6 +115,7 @@ class InProcessBus:
                 concurrency=concurrency,
                 predicate=predicate,
                 bound=self._queue_size,
+                key=key,
             )
         )
         self._routes.clear()

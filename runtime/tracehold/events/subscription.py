@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Final, Protocol
 
 from tracehold.core.control import Redeliver
@@ -19,6 +19,10 @@ TURNS: Final = 16
 STAND_BACK_S: Final = 1.0
 """How long a worker waits, after one event, for the queues it has filled. It ends, because the queue's handler may be
 waiting for something that only this worker's next event brings about."""
+
+
+SPARE: Final = 8
+"""Idle workers that a subscription with keys keeps; how many it needs at once changes with every wave."""
 
 
 class Owner(Protocol):
@@ -88,6 +92,7 @@ class Subscription:
         concurrency: how many events at once.
         predicate: a further condition, or `None`.
         bound: events that may wait.
+        key: events of one key are handled one after another, in order, whatever the concurrency; `None` knows no keys.
     """
 
     def __init__(
@@ -100,12 +105,17 @@ class Subscription:
         concurrency: int,
         predicate: Callable[[Event], bool] | None,
         bound: int,
+        key: Callable[[Event], Hashable] | None = None,
     ) -> None:
         self.globs = globs
         self.handler = handler
         self.group = group
         self.predicate = predicate
+        self.key = key
         self.queue: deque[Event] = deque()
+        # A lane exists while an event of its key is queued or in hand; the later ones of that key wait in it.
+        self._lanes: dict[Hashable, deque[Event]] = {}
+        self._parked = 0
         self.waiting: deque[Waiting] = deque()
         self.stopped = False
         self._owner = owner
@@ -127,17 +137,22 @@ class Subscription:
     @property
     def at_bound(self) -> bool:
         """Whether as many events wait as may (BUS-07)."""
-        return len(self.queue) >= self._bound
+        return self._size >= self._bound
 
     @property
     def full(self) -> bool:
         """Whether a publisher from outside has to wait, also because others came before it."""
-        return len(self.queue) >= self._bound or bool(self.waiting)
+        return self._size >= self._bound or bool(self.waiting)
 
     @property
     def crowded(self) -> bool:
         """Whether handlers' own events have filled it beyond its bound."""
-        return len(self.queue) > self._bound
+        return self._size > self._bound
+
+    @property
+    def _size(self) -> int:
+        # With keys there may be as many workers as events: what they have in hand must count, or nothing bounds it.
+        return len(self.queue) if self.key is None else len(self.queue) + self._parked + len(self._in_hand)
 
     def accepts(self, event: Event) -> bool:
         """Whether its predicate lets the event through; one that fails does not."""
@@ -151,7 +166,13 @@ class Subscription:
 
     def put(self, event: Event) -> None:
         """Queue an event and see to it that a worker takes it."""
-        self.queue.append(event)
+        if self.key is None or not self._park(event):
+            self.queue.append(event)
+            self._see_to_it()
+        if self._standing_back and self.crowded:
+            _wake_all(self._standing_back)  # two that wait for one another's queue would wait for good
+
+    def _see_to_it(self) -> None:
         while self._idle:
             idle = self._idle.pop()
             if not idle.done():
@@ -164,8 +185,6 @@ class Subscription:
             task = asyncio.get_running_loop().create_task(work, name=f"bus {self.name}", context=contextvars.Context())
             self._workers.add(task)
             task.add_done_callback(self._workers.discard)
-        if self._standing_back and self.crowded:
-            _wake_all(self._standing_back)  # two that wait for one another's queue would wait for good
 
     async def room(self, event: Event) -> bool:
         """Wait, behind those who came before, until there is room; return `False` when the event was forgotten."""
@@ -182,9 +201,18 @@ class Subscription:
 
     def forget(self, stream: str) -> int:
         """Drop what waits here of a stream (STO-08); return how many copies."""
-        kept = deque(event for event in self.queue if event.stream != stream)
-        dropped = len(self.queue) - len(kept)
+        kept, gone = _split(self.queue, stream)
         self.queue = kept
+        dropped = len(gone)
+        for lane in self._lanes.values():
+            rest, parked = _split(lane, stream)
+            if parked:
+                lane.clear()
+                lane.extend(rest)
+                self._parked -= len(parked)
+                dropped += len(parked)
+        for event in gone:
+            self._next_of_lane(event)
         self._owner.settled(dropped)
         for delivery in self._in_hand:
             if delivery.event.stream == stream and not delivery.forgotten:
@@ -208,8 +236,10 @@ class Subscription:
     def close(self) -> int:
         """Take no more events and drop what waits; return how many. What handlers are at goes on."""
         self.stopped = True
-        copies = len(self.queue)
+        copies = len(self.queue) + self._parked
         self.queue.clear()
+        self._lanes.clear()
+        self._parked = 0
         self._owner.settled(copies)
         for waiting in self.waiting:
             waiting.wake()
@@ -226,18 +256,67 @@ class Subscription:
     async def _work(self) -> None:
         turns = 0
         while not self.stopped:
-            if not self.queue or self._redelivering:
+            if not self.queue or (self._redelivering and self.key is None):
+                if self.key is not None and len(self._idle) >= SPARE:
+                    self._workers.discard(asyncio.current_task())  # type: ignore[arg-type]  # a worker is a task
+                    return
                 await self._rest()
                 continue
             event = self.queue.popleft()
             self._taken()
             delivery = Delivery(self, event)
             await self._deliver(delivery)
+            if self.key is not None:
+                self._next_of_lane(event)
+                self._taken()
             if delivery.filled:
                 await self._stand_back(delivery.filled)
             turns += 1
             if turns % TURNS == 0:
                 await asyncio.sleep(0)
+
+    def _park(self, event: Event) -> bool:
+        """Let an event wait behind one of its key; return `False` when there is none."""
+        key = self._key_of(event)
+        lane = self._lanes.get(key)
+        if lane is None:
+            self._lanes[key] = deque()
+            return False
+        lane.append(event)
+        self._parked += 1
+        return True
+
+    def _next_of_lane(self, event: Event) -> None:
+        """Queue what waits behind `event`, which is done; at the end, so that no key keeps the others waiting."""
+        if self.key is None:
+            return
+        key = self._key_of(event)
+        lane = self._lanes.get(key)
+        if lane:
+            self._parked -= 1
+            self.queue.append(lane.popleft())
+        elif lane is not None:
+            del self._lanes[key]
+
+    def _drop_lane(self, event: Event) -> int:
+        lane = self._lanes.get(self._key_of(event))
+        if not lane:
+            return 0
+        copies = len(lane)
+        lane.clear()
+        self._parked -= copies
+        self._owner.settled(copies)
+        return copies
+
+    def _key_of(self, event: Event) -> Hashable:
+        """Return an event's key; all whose key cannot be told share one."""
+        try:
+            key = None if self.key is None else self.key(event)
+            hash(key)
+        except Exception as error:  # noqa: BLE001 - a subscriber's fault must not be the publisher's (BUS-04)
+            self._owner.failed(self, event, error)
+            return None
+        return key
 
     async def _rest(self) -> None:
         idle = asyncio.get_running_loop().create_future()
@@ -293,7 +372,7 @@ class Subscription:
             if failures == 1:
                 return True
             # Later events must not overtake it, and it cannot be waited for: the log has them all.
-            self._owner.gave_up(self, self.close() + 1)
+            self._owner.gave_up(self, (self.close() if self.key is None else self._drop_lane(delivery.event)) + 1)
             return False
         loop = asyncio.get_running_loop()
         delivery.pause = loop.create_future()
@@ -365,6 +444,12 @@ class Waiting:
         """Let it look again."""
         if self.turn is not None:
             _wake(self.turn)
+
+
+def _split(events: deque[Event], stream: str) -> tuple[deque[Event], list[Event]]:
+    """Return the events of other streams, and those of this one."""
+    gone = [event for event in events if event.stream == stream]
+    return (deque(event for event in events if event.stream != stream) if gone else events), gone
 
 
 def _wake(turn: asyncio.Future[None]) -> None:
