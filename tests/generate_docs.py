@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from contract import clause_tests as clauses
+from contract import documented, documented_b
 from contract.import_map import ImportMap
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -178,32 +179,53 @@ def clauses_page() -> str:
 
 
 def import_map_page() -> str:
-    """Where a program written for the documented runtime finds each name here, and what differs."""
+    """Where a program written for the documented runtime or engine finds each name here, and what differs."""
     import tracehold
 
-    names = ImportMap(tracehold)
+    runtime = ImportMap(tracehold, documented.load())
+    engine = ImportMap(tracehold, documented.load(documented_b.FROZEN))
     lines = [
         *_head(
-            f"From {names.package} to Tracehold",
-            "`tests/contract/documented_a.json`, `tests/contract/import_map.toml` and the signatures in the code",
+            f"From {runtime.package} and {engine.package} to Tracehold",
+            "`tests/contract/documented_*.json`, `tests/contract/import_map.toml` and the signatures in the code",
         ),
-        f"A program written for {names.package} {names.version} changes its imports and keeps its calls: every documented name",
-        "comes from `tracehold` itself, whatever module it came from, with the documented parameters, order and defaults.",
+        f"A program written for the agent runtime of {runtime.distribution} {runtime.version} (imported as `{runtime.package}`)",
+        f"or for the engine of {engine.distribution} {engine.version} (imported as `{engine.package}`) changes its imports and keeps",
+        "its calls: every documented name comes from `tracehold` itself, whatever module it came from, with the documented",
+        "parameters, order and defaults.",
         "",
         "```diff",
-        f"-from {names.package} import Harness, Tracer",
-        f"-from {names.package}.runtime.sessions import SqliteSessionStore",
-        "+from tracehold import Harness, SqliteSessionStore, Tracer",
+        f"-from {runtime.package} import Harness, Tracer",
+        f"-from {runtime.package}.runtime.sessions import SqliteSessionStore",
+        f"-from {engine.package}.runtime import Budget, Engine",
+        f"-from {engine.package}.privacy import standard_redactor",
+        "+from tracehold import Budget, Engine, Harness, SqliteSessionStore, Tracer, standard_redactor",
         "```",
         "",
         "Where the documented behaviour leaves a point open, or was changed on purpose, is listed as decisions (DEC) in",
         f"[clauses.md](clauses.md#{_anchor(clauses.CHAPTERS['DEC'])}).",
         "",
-        "## What has another name",
+        *_imports("The agent runtime", runtime, "These public names are no part of the documented runtime, and"),
+        "",
+        *_imports(
+            "The engine",
+            engine,
+            "These public names of the modules around the engine are no part of the documented one, and",
+        ),
+    ]
+    return _page(lines)
+
+
+def _imports(title: str, names: ImportMap, absence: str) -> list[str]:
+    """The chapter of one documented package."""
+    return [
+        f"## {title}: {names.package}",
+        "",
+        f"### What has another name than in {names.package}",
         "",
         *_table(["there", "here", "why"], [[f"`{old}`", f"`{new}`", why] for old, new, why in names.renamed]),
         "",
-        "## Documented names",
+        f"### Documented names of {names.package}",
         "",
         "What is added is keyword-only and has a default, so that a documented call means what it meant.",
         "",
@@ -212,23 +234,22 @@ def import_map_page() -> str:
             [[f"`{there}`", f"`{here}`", more] for there, here, more in names.documented()],
         ),
         "",
-        "## Further names that are here too",
+        f"### Further names of {names.package} that are here too",
         "",
         "The documented names or their clauses mention these, or programs expect them. Where a clause states how one is",
         "called, a test holds it.",
         "",
         *_table(["import", "here"], [[f"`{there}`", f"`{here}`"] for there, here in names.others()]),
         "",
-        "## What is not here",
+        f"### What of {names.package} is not here",
         "",
-        f"These public names of {names.package} are no part of the documented runtime, and Tracehold has none of that name:",
+        f"{absence} Tracehold exports none of that name:",
         "",
         *_table(
             ["module", "names"],
             [[f"`{module}`", ", ".join(f"`{name}`" for name in absent)] for module, absent in names.absent().items()],
         ),
     ]
-    return _page(lines)
 
 
 def settings_block() -> str:

@@ -74,11 +74,12 @@ def added(entry: Entry, ours: ModuleType) -> list[inspect.Parameter]:
 def _with_factories(found: inspect.Signature, owner: Any) -> inspect.Signature:
     fields = dataclasses.fields(owner) if dataclasses.is_dataclass(owner) else ()
     made = {field.name: field.default_factory for field in fields if field.default_factory is not dataclasses.MISSING}
-    shown = [
-        parameter.replace(default=made[name]) if name in made and parameter.default is not parameter.empty else parameter
-        for name, parameter in found.parameters.items()
-    ]
-    return found.replace(parameters=shown)
+
+    def show(parameter: inspect.Parameter) -> inspect.Parameter:
+        hidden = parameter.name in made and parameter.default is not parameter.empty
+        return parameter.replace(default=made[parameter.name]) if hidden else parameter
+
+    return found.replace(parameters=[show(parameter) for parameter in found.parameters.values()])
 
 
 def _defines(owner: Any, member: str) -> bool:

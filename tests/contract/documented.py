@@ -1,7 +1,7 @@
 """What an API reference documents, as facts: names, parameters, kinds, defaults and marks; none of its sentences.
 
-The references themselves do not ship. `documented_a.json` (the agent runtime) and `documented_b.json` (the engine, read
-by `documented_b.py`) keep the facts, so that the check of our signatures runs everywhere; where a reference is at hand, a
+The references do not ship. `documented_a.json` (the agent runtime) and `documented_b.json` (the engine, read by
+`documented_b.py`) keep the facts, so that the check of our signatures runs everywhere; where a reference is at hand, a
 test holds the facts against it. Write those of the agent runtime anew with
 
     python tests/contract/documented.py PATH_OF_THE_REFERENCE > tests/contract/documented_a.json
@@ -112,7 +112,10 @@ def parameters(text: str) -> tuple[Parameter, ...]:
     function = ast.parse(f"def f{text}: ...").body[0]
     assert isinstance(function, ast.FunctionDef)
     stated = function.args
-    positional = [*((argument, "/") for argument in stated.posonlyargs), *((argument, "positional") for argument in stated.args)]
+    positional = [
+        *((argument, "/") for argument in stated.posonlyargs),
+        *((argument, "positional") for argument in stated.args),
+    ]
     missing: list[ast.expr | None] = [None] * (len(positional) - len(stated.defaults))
     found = [
         Parameter(argument.arg, kind, _source(default))

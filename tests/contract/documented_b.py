@@ -38,7 +38,7 @@ def read_reference(path: Path) -> Documented:
     """Extract the facts of such a reference.
 
     Raises:
-        ValueError: the text is no such reference.
+        ValueError: the text is no such reference, or a function in it has no signature.
     """
     blocks = [block.strip() for block in path.read_text("utf-8").strip("\0").split("\n\n")]
     package = _PACKAGE.fullmatch(blocks[0])
@@ -56,6 +56,8 @@ def _entries(blocks: list[str]) -> Iterator[Entry]:
             if heading[0].isupper():
                 owner = heading
                 yield Entry(owner, "class", marks, bases=_bases(blocks[place + 1 :]))
+            elif not blocks[place + 1].startswith(f"{heading}("):
+                raise ValueError(f"below the heading {heading} stands no signature of it")
         elif found := _SIGNATURE.fullmatch(block):
             name = found["name"]
             owner = "" if name == _FIRST_FUNCTION else owner

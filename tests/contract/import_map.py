@@ -1,4 +1,4 @@
-"""Where a program written for the documented runtime finds each name in `tracehold`, and what differs."""
+"""Where a program written for a documented package finds each name in `tracehold`, and what differs."""
 
 from __future__ import annotations
 
@@ -11,26 +11,28 @@ from types import ModuleType
 from typing import Any, Final
 
 from contract.comparing import added
-from contract.documented import Documented, load
+from contract.documented import Documented
 
 _FACTS: Final = Path(__file__).with_name("import_map.toml")
 
 
 class ImportMap:
-    """The names of the documented package, held against `ours`.
+    """The names of a documented package, held against `ours`.
 
     Attributes:
-        package: the documented package's name.
+        package: the name the documented package is imported by.
+        distribution: the name it is installed by.
         version: the version its modules were read from.
         renamed: there, here, why.
     """
 
-    def __init__(self, ours: ModuleType) -> None:
-        facts: dict[str, Any] = tomllib.loads(_FACTS.read_text("utf-8"))
+    def __init__(self, ours: ModuleType, documented: Documented) -> None:
         self._ours = ours
-        self._documented: Documented = load()
+        self._documented = documented
+        self.package = documented.package
+        facts: dict[str, Any] = tomllib.loads(_FACTS.read_text("utf-8"))[self.package]
         self._homes: dict[str, str] = {name: module for module, names in facts["modules"].items() for name in names}
-        self.package = self._documented.package
+        self.distribution: str = facts["distribution"]
         self.version: str = facts["version"]
         self.renamed: list[list[str]] = facts["renamed"]
 
@@ -50,15 +52,14 @@ class ImportMap:
     def absent(self) -> dict[str, list[str]]:
         """Module of that package to its public names that ours does not have and no document asks for."""
         found: dict[str, list[str]] = {}
-        renamed = {old for old, _, _ in self.renamed}
         for name in self._beside():
-            if not self._found(name) and name not in renamed:
+            if not self._found(name):
                 found.setdefault(f"{self.package}.{self._homes[name]}", []).append(name)
         return found
 
     def _beside(self) -> list[str]:
-        documented = {entry.owner for entry in self._documented.entries}
-        return [name for name in self._homes if name not in documented]
+        told = {entry.owner for entry in self._documented.entries} | {old for old, _, _ in self.renamed}
+        return [name for name in self._homes if name not in told]
 
     def _there(self, name: str) -> str:
         return f"{self.package}.{self._homes[name]}.{name}"

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 import tracehold
 from tracehold import ApprovalRequired, ControlSignal, JsonlExporter, SqliteExporter, TraceExporter, TraceholdError
+from tracehold.core.control import Redeliver
 
 
 def test_every_public_error_is_under_the_one_root_which_is_a_runtime_error() -> None:  # ERR-01, DEC-16
     public = [getattr(tracehold, name) for name in tracehold.__all__]
     raised = [item for item in public if isinstance(item, type) and issubclass(item, Exception)]
-    errors = [item for item in raised if not issubclass(item, ControlSignal)]
+    errors = [item for item in raised if not issubclass(item, ControlSignal | Redeliver)]
     assert len(errors) >= 3
     assert issubclass(TraceholdError, RuntimeError)
     assert all(issubclass(error, TraceholdError) for error in errors)
@@ -23,6 +24,7 @@ def test_every_public_error_is_under_the_one_root_which_is_a_runtime_error() -> 
 def test_a_signal_that_steers_a_run_is_no_error() -> None:  # ERR-01
     assert issubclass(ApprovalRequired, ControlSignal)
     assert not issubclass(ControlSignal, TraceholdError)
+    assert not issubclass(Redeliver, TraceholdError)
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="this system does not list a process's open files")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tracehold.core.ids import run_root_span_id, run_trace_id
-from tracehold.observability.event_types import DENIALS
+from tracehold.observability.event_types import DECISIONS, DENIALS
 
 from tracehold_collector.core.record import Record
 from tracehold_collector.normalise.content import clean_content
@@ -20,10 +20,12 @@ from tracehold_collector.normalise.engine_types import (
     short_type,
 )
 from tracehold_collector.normalise.ids import digest_id, read_span_id, read_trace_id, span_digest
+from tracehold_collector.normalise.outcomes import gate
 from tracehold_collector.normalise.times import read_rfc3339
 from tracehold_collector.normalise.usage import count, credible_cost, read_usage
 
 _NO_USAGE_KINDS: Final = frozenset({"llm.requested", "llm.delta"})
+_GATED: Final = frozenset({"llm.completed", "llm.failed", "tool.completed", "tool.failed"})
 _BLOCKING: Final = frozenset({"block", "blocked", "deny", "denied"})
 _HELD: Final = frozenset({"type", "run_id", "seq", "tenant"})
 
@@ -124,12 +126,25 @@ def _judge(record: Record, data: Mapping[str, Any], short: str, context: Normali
     elif short == "budget.exceeded":
         record.rule = "budget"
     elif short.startswith("approval."):
-        record.decided_by = context.name(data.get("by")) or context.name(data.get("decided_by"))
+        record.decided_by = context.principal(data.get("by")) or context.principal(data.get("decided_by"))
     elif record.status == "error":
         error = data.get("error")
         record.error_type = context.name(error.get("type")) if isinstance(error, dict) else None
+    if short in _GATED:
+        _read_gate(record, data, context)
     if record.decision in DENIALS:
         record.status = "blocked"
+
+
+def _read_gate(record: Record, data: Mapping[str, Any], context: NormaliseContext) -> None:
+    """Take what a gate said about a call: a stopped one never ran, and is no failed tool (DEC-01)."""
+    decision = data.get("decision")
+    if not isinstance(decision, str) or decision not in DECISIONS:
+        return
+    record.decision, record.kind = decision, gate(record.kind, decision)
+    record.decided_by, record.rule = context.principal(data.get("decided_by")), context.name(data.get("rule"))
+    if decision in DENIALS:
+        record.error_type = None
 
 
 def _span(

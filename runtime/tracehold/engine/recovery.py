@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
+from tracehold.core.errors import StoreUnavailable
 from tracehold.core.outcome import OutcomeKind
 from tracehold.engine.algorithm import Algorithm
+from tracehold.engine.consequences import PARENT_FINISHED, Consequences, seconds_left
 from tracehold.engine.event_types import CHILD_COMPLETED
 from tracehold.engine.handle import RunHandle
 from tracehold.engine.ports import EngineOps
 from tracehold.engine.run_fold import read_budget
+from tracehold.engine.runs import ActiveRun
 from tracehold.events.event import Event
 from tracehold.events.store import RunInfo
 
@@ -21,6 +24,9 @@ _log = logging.getLogger(__name__)
 
 _PROGRESS: Final = (".started", ".delta", ".progress")
 """Endings of types that only show that something goes on: whoever caused them has not answered yet (RCV-03)."""
+
+_OUTAGE: Final = 3
+"""Runs in a row that the store cannot give: that is an outage, and no unreadable run."""
 
 
 @dataclass
@@ -51,8 +57,12 @@ class RecoveryReport:
 async def recover(engine: EngineOps, algos: Sequence[Algorithm]) -> dict[str, RunHandle]:
     """Continue every open run whose algorithm is given (RCV-01 to RCV-05).
 
+    For a start after a crash. While another engine works on the same runs, both handle what is delivered again; the
+    log gains no second copy (RCV-04), but a handler's own effects may happen twice.
+
     Raises:
         ValueError: two different algorithms of one name (ALG-05).
+        StoreUnavailable: an outage, not one unreadable run.
     """
     by_name: dict[str, Algorithm] = {}
     for algo in algos:
@@ -60,75 +70,126 @@ async def recover(engine: EngineOps, algos: Sequence[Algorithm]) -> dict[str, Ru
             raise ValueError(f"two different algorithms are called {algo.name}: names must be unique")
     for algo in by_name.values():
         engine.register(algo)
-    report = await sweep(engine)
+    work = _Pass(engine)
+    await work.sweep()
     handles: dict[str, RunHandle] = {}
-    for info in await _index(engine):
-        if info.completed is not None:
-            continue
-        if info.started.data.get("algo") not in by_name:
-            report.unknown_algo.append(info.stream)
-            continue
-        try:
-            report.redelivered += await _continue(engine, info.stream)
-        except Exception as error:  # noqa: BLE001 - one unreadable run must not stop the others (RCV-09)
-            _note_unreadable(report, info.stream, error)
-            continue
-        report.recovered.append(info.stream)
-        handles[info.stream] = engine.handle(info.stream)
-    engine.last_recovery = report
+    for info in await engine.retry(partial(engine.store.run_index, open_only=True), "listing open runs"):
+        if await work.attempt(info.stream, work.carry_on(info, by_name)):
+            handles[info.stream] = engine.handle(info.stream)
+    work.report.recovered = list(handles)
+    engine.last_recovery = work.report
     return handles
 
 
 async def sweep(engine: EngineOps) -> RecoveryReport:
-    """End overdue and orphaned runs, tell parents what they missed, apply retention (RCV-06, RCV-07, RET-07)."""
-    report = RecoveryReport()
-    index = await _index(engine)
-    ended = {info.stream for info in index if info.completed is not None}
-    known = {info.stream for info in index}
-    for info in index:
+    """End overdue and orphaned runs, tell parents what they missed, apply retention (RCV-06, RCV-07, RET-07).
+
+    Raises:
+        StoreUnavailable: an outage, not one unreadable run.
+    """
+    work = _Pass(engine)
+    await work.sweep()
+    return work.report
+
+
+class _Pass:
+    """One pass over the runs of a store."""
+
+    def __init__(self, engine: EngineOps) -> None:
+        self.report = RecoveryReport()
+        self._engine = engine
+        self._consequences = Consequences(engine)
+        self._heard: dict[str, set[Any]] = {}
+        self._outages = 0
+
+    async def attempt(self, run_id: str, work: Awaitable[bool]) -> bool:
+        """Await one run's work; one that cannot be read does not stop the others (RCV-09)."""
         try:
-            await _look_after(engine, info, known, ended, report)
-        except Exception as error:  # noqa: BLE001 - one unreadable run must not stop the others (RCV-09)
-            _note_unreadable(report, info.stream, error)
-    if engine.retention:
-        report.erased = (await engine.apply_retention()).streams
-    return report
+            done = await work
+        except Exception as error:
+            self._outages = self._outages + 1 if isinstance(error, StoreUnavailable) else 0
+            if self._outages >= _OUTAGE:
+                raise
+            _log.warning("run %s was passed over: %s", run_id, type(error).__name__)
+            if run_id not in self.report.unreadable:
+                self.report.unreadable.append(run_id)
+            return False
+        self._outages = 0
+        return done
+
+    async def sweep(self) -> None:
+        """Look after every run, then apply retention."""
+        engine = self._engine
+        index: list[RunInfo] = await engine.retry(engine.store.run_index, "listing runs")
+        ended = {info.stream: info.completed is not None for info in index}
+        for info in index:
+            if _needs_care(info):
+                await self.attempt(info.stream, self._look_after(info, ended))
+        if engine.retention:
+            self.report.erased = (await engine.apply_retention()).streams
+
+    async def _look_after(self, info: RunInfo, ended: dict[str, bool]) -> bool:
+        run_id, parent = info.stream, info.started.data.get("parent")
+        parent_ended = parent is not None and ended.get(parent, True)
+        if info.completed is not None:
+            if parent is not None and not parent_ended and run_id not in await self._heard_by(parent):
+                await self._consequences.announce_completion(await self._engine.fold_of(run_id), info.completed)
+                self.report.announced.append(run_id)
+        elif _overdue(info.started):
+            await self._engine.expire(run_id)
+            self.report.timed_out.append(run_id)
+        elif parent_ended:
+            await self._engine.complete(run_id, OutcomeKind.CANCELLED, None, PARENT_FINISHED)
+            self.report.orphans_cancelled.append(run_id)
+        elif parent is not None:
+            runs = self._engine.runs
+            await self._consequences.repair_family(await runs.get(run_id), await runs.get(parent))
+        return True
+
+    async def _heard_by(self, parent: str) -> set[Any]:
+        """Return the children that a parent heard the end of; its log is read once a pass."""
+        if parent not in self._heard:
+            told = await self._engine.stored(parent)
+            self._heard[parent] = {event.data.get("child_run_id") for event in told if event.type == CHILD_COMPLETED}
+        return self._heard[parent]
+
+    async def carry_on(self, info: RunInfo, by_name: Mapping[str, Algorithm]) -> bool:
+        """Adopt an open run, arm its deadline, and deliver what nobody reacted to; return whether it is ours."""
+        if info.started.data.get("algo") not in by_name:
+            self.report.unknown_algo.append(info.stream)
+            return False
+        engine = self._engine
+        run = await engine.runs.get(info.stream)
+        events = await engine.stored(info.stream)
+        for event in events:
+            run.fold.fold(event)  # what this engine looked up earlier, another may have continued since
+        engine.runs.settle(run)
+        await self._consequences.settle(run)
+        if run.fold.is_open:
+            engine.arm_deadline(run)
+            waiting = unanswered(events)
+            self.report.redelivered += len(waiting)
+            await _deliver(engine, run, waiting)
+        return True
 
 
-async def _look_after(
-    engine: EngineOps, info: RunInfo, known: set[str], ended: set[str], report: RecoveryReport
-) -> None:
-    parent = info.started.data.get("parent")
-    if info.completed is not None:
-        if parent in known and parent not in ended and await _unheard(engine, parent, info.stream):
-            await engine.announce_completion(await engine.fold_of(info.stream), info.completed)
-            report.announced.append(info.stream)
+async def _deliver(engine: EngineOps, run: ActiveRun, waiting: Sequence[Event]) -> None:
+    """Publish by way of the run's outbox: what is stored meanwhile comes behind what waited (ENG-22)."""
+    under_way = run.outbox[0].seq if run.publishing and run.outbox else None
+    queued = {event.seq: event for event in (*waiting, *run.outbox)}
+    first = [] if under_way is None else [queued.pop(under_way)]
+    run.outbox.clear()
+    run.outbox.extend((*first, *(queued[seq] for seq in sorted(queued))))
+    if run.publishing:
         return
-    if _overdue(info.started):
-        await engine.expire(info.stream)
-        report.timed_out.append(info.stream)
-    elif parent is not None and (parent in ended or parent not in known):
-        await engine.complete(info.stream, OutcomeKind.CANCELLED, None, "parent finished")
-        report.orphans_cancelled.append(info.stream)
-
-
-async def _unheard(engine: EngineOps, parent: str, child: str) -> bool:
-    """Whether an open parent never heard of a finished child."""
-    return not any(
-        event.type == CHILD_COMPLETED and event.data.get("child_run_id") == child
-        for event in await engine.stored(parent)
-    )
-
-
-async def _continue(engine: EngineOps, run_id: str) -> int:
-    """Adopt a run, arm its deadline and deliver what nobody reacted to; return how many events."""
-    run = await engine.runs.get(run_id)
-    engine.arm_deadline(run)
-    events = await engine.stored(run_id)
-    waiting = unanswered(events)
-    for event in waiting:
-        await engine.bus.publish(event)
-    return len(waiting)
+    run.publishing = True
+    try:
+        while run.outbox:
+            await engine.bus.publish(run.outbox[0])
+            run.outbox.popleft()
+    finally:
+        run.publishing = False
+        engine.runs.settle(run)
 
 
 def unanswered(events: Sequence[Event]) -> list[Event]:
@@ -143,16 +204,11 @@ def unanswered(events: Sequence[Event]) -> list[Event]:
     return [event for event in events if event.id not in answered]
 
 
+def _needs_care(info: RunInfo) -> bool:
+    """Whether a pass could have anything to do for a run; most have neither family nor deadline."""
+    return info.started.data.get("parent") is not None or (info.completed is None and bool(info.started.data))
+
+
 def _overdue(started: Event) -> bool:
-    seconds = read_budget(started.data.get("budget")).deadline_s
-    return seconds is not None and datetime.now(UTC) >= started.time + timedelta(seconds=seconds)
-
-
-async def _index(engine: EngineOps) -> list[RunInfo]:
-    index: list[RunInfo] = await engine.retry(engine.store.run_index, "listing runs")
-    return index
-
-
-def _note_unreadable(report: RecoveryReport, run_id: str, error: Exception) -> None:
-    _log.warning("run %s was passed over: %s", run_id, type(error).__name__)
-    report.unreadable.append(run_id)
+    left = seconds_left(read_budget(started.data.get("budget")), started.time)
+    return left is not None and left <= 0

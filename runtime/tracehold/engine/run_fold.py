@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from pydantic import ValidationError
+
 from tracehold.engine.budget import Budget, Ledger
-from tracehold.engine.event_types import CHILD_COMPLETED, CHILD_STARTED, RUN_COMPLETED, RUN_ERASED, RUN_STARTED
+from tracehold.engine.event_types import (
+    BUDGET_EXCEEDED,
+    CHILD_COMPLETED,
+    CHILD_STARTED,
+    RUN_CANCEL,
+    RUN_COMPLETED,
+    RUN_ERASED,
+    RUN_STARTED,
+)
 from tracehold.events.event import Event, MetaValue
 
 
@@ -19,13 +30,18 @@ class RunFold:
         algo, parent, tag, tenant, meta, budget, started_at: from the started event; `algo` is `None` before it.
         ledger: what it has spent.
         children: open children, id to tag.
+        cancel_reason: why it was asked to end, or `None`; a crash may have kept it from ending.
+        budget_reason: which budget it went beyond, likewise.
         completed: kind, value and reason, once it is done.
         erased: whether its payloads are gone.
     """
 
     __slots__ = (
+        "_early",
         "algo",
         "budget",
+        "budget_reason",
+        "cancel_reason",
         "children",
         "completed",
         "erased",
@@ -51,8 +67,11 @@ class RunFold:
         self.started_at: datetime | None = None
         self.ledger = Ledger()
         self.children: dict[str, str | None] = {}
+        self.cancel_reason: str | None = None
+        self.budget_reason: str | None = None
         self.completed: dict[str, Any] | None = None
         self.erased = False
+        self._early: set[str] = set()
 
     @property
     def is_open(self) -> bool:
@@ -66,15 +85,20 @@ class RunFold:
         self.seq = event.seq
         kind, data = event.type, event.data
         if kind == RUN_STARTED:
-            self._start(event)
+            if self.algo is None:  # nobody raises a run's budget with a second one
+                self._start(event)
         elif kind == RUN_COMPLETED:
             if self.completed is None:
                 self.completed = {"kind": data.get("kind"), "value": data.get("value"), "reason": data.get("reason")}
         elif kind == CHILD_STARTED:
-            self.children[str(data.get("child_run_id"))] = data.get("tag")
+            self._child_started(data)
         elif kind == CHILD_COMPLETED:
-            self.children.pop(str(data.get("child_run_id")), None)
+            self._child_completed(data)
             self.ledger = self.ledger.fold(event)
+        elif kind == RUN_CANCEL:
+            self.cancel_reason = _text(data.get("reason")) or "cancelled"
+        elif kind == BUDGET_EXCEEDED:
+            self.budget_reason = _text(data.get("reason")) or "budget exceeded"
         elif kind == RUN_ERASED:
             self.erased = True
         else:
@@ -82,18 +106,46 @@ class RunFold:
 
     def _start(self, event: Event) -> None:
         data = event.data
-        self.algo = str(data.get("algo") or "")
-        self.parent = data.get("parent")
-        self.tag = data.get("run_tag")
+        self.algo = _text(data.get("algo")) or ""
+        self.parent = _text(data.get("parent"))
+        self.tag = _text(data.get("run_tag"))
         self.tenant = event.tenant
         self.meta = dict(event.meta)
         self.started_at = event.time
         self.budget = read_budget(data.get("budget"))
 
+    def _child_started(self, data: Mapping[str, Any]) -> None:
+        child = _text(data.get("child_run_id"))
+        if child is None:
+            return
+        if child in self._early:
+            self._early.discard(child)
+        else:
+            self.children[child] = _text(data.get("tag"))
+
+    def _child_completed(self, data: Mapping[str, Any]) -> None:
+        child = _text(data.get("child_run_id"))
+        if child is not None and child not in self.children:
+            self._early.add(child)  # after a crash its start may be told last; that opens it no more
+        elif child is not None:
+            del self.children[child]
+
 
 def read_budget(told: Any) -> Budget:
-    """Return the budget a log tells; one that cannot be read limits nothing rather than breaking the run (ENG-36)."""
-    try:
-        return Budget.model_validate(told or {})
-    except ValueError:
+    """Return the budget a log tells, of any version.
+
+    A limit that cannot be read limits nothing, rather than breaking the run (ENG-36), and switches no other one off
+    (LED-07).
+    """
+    if not isinstance(told, Mapping):
         return Budget()
+    limits = {name: told[name] for name in Budget.model_fields if told.get(name) is not None}
+    try:
+        return Budget.model_validate(limits)
+    except ValidationError as error:
+        unread = {problem["loc"][0] for problem in error.errors()}
+        return Budget.model_validate({name: limit for name, limit in limits.items() if name not in unread})
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None

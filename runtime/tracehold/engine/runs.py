@@ -9,13 +9,17 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
-from typing import Final
+from datetime import datetime
+from typing import Any, Final
+from weakref import WeakValueDictionary
 
 from tracehold.engine.run_fold import RunFold
 from tracehold.events.event import Event
 
 KEPT: Final = 1024
 """How many streams that are no open run are kept in memory."""
+
+_UNSURE: Final = 1024
 
 Reader = Callable[[str, int], Awaitable[list[Event]]]
 
@@ -29,9 +33,25 @@ class ActiveRun:
         outbox: stored events that are still to be published, by rising number (ENG-22).
         publishing: whether somebody empties the outbox.
         deadline: the timer of its deadline, or `None`.
+        loaded: whether its log was read.
+        unsure: id and time of events whose append had no answer: an outage outlasted it, or the caller was cancelled.
+            The log may hold them, and then nobody has delivered them yet (ENG-33).
+        owed: events found in the log that were unsure; what the engine does about them is still to be done.
+        reaction: the algorithm object it was started with here, as `Delivery` knows it, or `None`.
     """
 
-    __slots__ = ("deadline", "fold", "loaded", "lock", "outbox", "publishing")
+    __slots__ = (
+        "__weakref__",
+        "deadline",
+        "fold",
+        "loaded",
+        "lock",
+        "outbox",
+        "owed",
+        "publishing",
+        "reaction",
+        "unsure",
+    )
 
     def __init__(self, run_id: str) -> None:
         self.fold = RunFold(run_id)
@@ -40,11 +60,20 @@ class ActiveRun:
         self.publishing = False
         self.deadline: asyncio.TimerHandle | None = None
         self.loaded = False
+        self.unsure: dict[str, datetime] = {}
+        self.owed: list[Event] = []
+        self.reaction: Any = None
+
+    def doubt(self, event: Event) -> None:
+        """Note that an append had no answer."""
+        self.unsure[event.id] = event.time
+        if len(self.unsure) > _UNSURE:
+            del self.unsure[next(iter(self.unsure))]
 
     @property
     def busy(self) -> bool:
         """Whether it must stay in memory."""
-        return self.fold.is_open or self.lock.locked() or bool(self.outbox)
+        return self.fold.is_open or self.lock.locked() or bool(self.outbox or self.unsure)
 
 
 class Runs:
@@ -58,27 +87,31 @@ class Runs:
         self._read = read
         self._open: dict[str, ActiveRun] = {}
         self._other: OrderedDict[str, ActiveRun] = OrderedDict()
+        # One that was let go while somebody still works on it must stay the only one of its id: it has the lock.
+        self._alive: WeakValueDictionary[str, ActiveRun] = WeakValueDictionary()
 
     def peek(self, run_id: str) -> ActiveRun | None:
         """Return the run if this process holds it."""
-        return self._open.get(run_id) or self._other.get(run_id)
+        return self._open.get(run_id) or self._other.get(run_id) or self._alive.get(run_id)
 
     async def get(self, run_id: str) -> ActiveRun:
         """Return the run, adopted from its log when this process does not hold it."""
         run = self.peek(run_id)
         if run is None:
-            run = self._other[run_id] = ActiveRun(run_id)
+            run = self._other[run_id] = self._alive[run_id] = ActiveRun(run_id)
         if not run.loaded:
-            async with run.lock:
-                if not run.loaded:
-                    await self.refold(run)
-                    run.loaded = True
-            self.settle(run)
+            try:
+                async with run.lock:
+                    if not run.loaded:
+                        await self.refold(run)
+                        run.loaded = True
+            finally:
+                self.settle(run)
         return run
 
     def begin(self, run_id: str) -> ActiveRun:
         """Return the run of a fresh id: nothing can be stored under it yet."""
-        run = self._open[run_id] = ActiveRun(run_id)
+        run = self._open[run_id] = self._alive[run_id] = ActiveRun(run_id)
         run.loaded = True
         return run
 
@@ -89,9 +122,19 @@ class Runs:
             run.fold.fold(event)
         return events
 
+    async def catch_up(self, run: ActiveRun, seq: int) -> None:
+        """Fold what others appended up to the event `seq`, which has been delivered here."""
+        if seq > run.fold.seq:
+            async with run.lock:
+                if seq > run.fold.seq:
+                    await self.refold(run)
+            self.settle(run)
+
     def settle(self, run: ActiveRun) -> None:
         """Put the run where it belongs after a change: open runs stay, others may be let go."""
         run_id = run.fold.run_id
+        if self._alive.get(run_id) is not run:
+            return  # forgotten meanwhile
         if run.fold.is_open:
             self._other.pop(run_id, None)
             self._open[run_id] = run
@@ -107,9 +150,18 @@ class Runs:
             del self._other[oldest]
 
     def forget(self, run_id: str) -> None:
-        """Let a run go: its log has changed beneath it."""
+        """Let a run go: its log has changed beneath it. What waited to be published is dropped (ERA-05)."""
+        run = self._alive.pop(run_id, None)
+        if run is not None:
+            run.outbox.clear()
         self._open.pop(run_id, None)
         self._other.pop(run_id, None)
+
+    def clear(self) -> None:
+        """Let all runs go; their locks and timers belong to an event loop that is gone."""
+        self._open.clear()
+        self._other.clear()
+        self._alive.clear()
 
     def open_runs(self) -> list[ActiveRun]:
         """Return the open runs this process holds."""

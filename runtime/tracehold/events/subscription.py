@@ -211,8 +211,9 @@ class Subscription:
                 lane.extend(rest)
                 self._parked -= len(parked)
                 dropped += len(parked)
-        for event in gone:
+        for event in gone if self.key is not None else ():
             self._next_of_lane(event)
+            self._see_to_it()
         self._owner.settled(dropped)
         for delivery in self._in_hand:
             if delivery.event.stream == stream and not delivery.forgotten:
@@ -270,6 +271,8 @@ class Subscription:
                 self._next_of_lane(event)
                 self._taken()
             if delivery.filled:
+                if self.key is not None and self.queue:
+                    self._see_to_it()
                 await self._stand_back(delivery.filled)
             turns += 1
             if turns % TURNS == 0:
