@@ -83,6 +83,8 @@ def cli_page() -> str:
     ]
     for verb in verbs():
         lines += ["", f"## tracehold {verb}", "", "```text", _help(verb), "```"]
+        for inner in getattr(_command().commands[verb], "commands", ()):
+            lines += ["", f"### tracehold {verb} {inner}", "", "```text", _help(verb, inner), "```"]
     return _page(lines)
 
 
@@ -156,7 +158,7 @@ def clauses_page() -> str:
             [
                 [
                     f"[{_chapter(prefix)}](#{_anchor(_chapter(prefix))})",
-                    f"{members[0]} to {members[-1]}",
+                    f"{members[0]} to {members[-1]}" if len(members) > 1 else members[0],
                     str(len(members)),
                     str(sum(clause in named for clause in members)),
                 ]

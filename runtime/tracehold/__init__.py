@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tracehold.context import WindowBudget as WindowBudget
     from tracehold.context import WindowBudgetConfig as WindowBudgetConfig
     from tracehold.core.control import ControlSignal as ControlSignal
+    from tracehold.core.control import Redeliver as Redeliver
     from tracehold.core.errors import BlobIntegrityError as BlobIntegrityError
     from tracehold.core.errors import CanonicalJsonError as CanonicalJsonError
     from tracehold.core.errors import ConcurrencyError as ConcurrencyError
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
     from tracehold.events.blobs import FileBlobStore as FileBlobStore
     from tracehold.events.blobs import InMemoryBlobStore as InMemoryBlobStore
     from tracehold.events.bus import EventBus as EventBus
+    from tracehold.events.bus import Handler as Handler
     from tracehold.events.cloudevents import from_cloudevent as from_cloudevent
     from tracehold.events.cloudevents import to_cloudevent as to_cloudevent
     from tracehold.events.event import BlobRef as BlobRef
@@ -135,6 +137,8 @@ if TYPE_CHECKING:
     from tracehold.observability.spans import Run as Run
     from tracehold.observability.spans import Span as Span
     from tracehold.observability.tracer import Tracer as Tracer
+    from tracehold.privacy.redactors import DEFAULT_PATTERNS as DEFAULT_PATTERNS
+    from tracehold.privacy.redactors import SECRET_KEYS as SECRET_KEYS
     from tracehold.privacy.redactors import ChainRedactor as ChainRedactor
     from tracehold.privacy.redactors import KeyRedactor as KeyRedactor
     from tracehold.privacy.redactors import Pattern as Pattern
@@ -192,6 +196,7 @@ _HOME: Final = {
     "ConversationSearchTool": "tracehold.sessions.search_tool",
     "Ctx": "tracehold.engine",
     "DECISIONS": "tracehold.observability.event_types",
+    "DEFAULT_PATTERNS": "tracehold.privacy.redactors",
     "DENIALS": "tracehold.observability.event_types",
     "Decisions": "tracehold.governance.decisions",
     "EVENT_TYPES": "tracehold.observability.event_types",
@@ -207,6 +212,7 @@ _HOME: Final = {
     "Guardrail": "tracehold.governance.guardrails",
     "GuardrailResult": "tracehold.governance.guardrails",
     "GuardrailTripwireError": "tracehold.core.errors",
+    "Handler": "tracehold.events.bus",
     "Harness": "tracehold.harness.harness",
     "HistoryCompactor": "tracehold.context",
     "Hook": "tracehold.governance.hooks",
@@ -246,6 +252,7 @@ _HOME: Final = {
     "Projection": "tracehold.events.projections",
     "PurgeReport": "tracehold.engine",
     "Redactor": "tracehold.privacy.redactors",
+    "Redeliver": "tracehold.core.control",
     "ReducerConfig": "tracehold.context",
     "RetentionPolicy": "tracehold.engine",
     "RetrievalConfig": "tracehold.retrieval",
@@ -259,6 +266,7 @@ _HOME: Final = {
     "RunLimitExceeded": "tracehold.core.errors",
     "RunNotFinished": "tracehold.core.errors",
     "RunPolicy": "tracehold.execution.policy",
+    "SECRET_KEYS": "tracehold.privacy.redactors",
     "SQLiteEventStore": "tracehold.events.sqlite_store",
     "SchemaError": "tracehold.core.errors",
     "SchemaRegistry": "tracehold.events.schemas",

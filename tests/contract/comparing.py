@@ -42,7 +42,12 @@ def differences(entry: Entry, ours: ModuleType, meanings: Mapping[str, Any]) -> 
     if entry.kind == "property":
         held = inspect.getattr_static(owner, entry.member)
         return [] if isinstance(held, property) else [f"{entry.name} is no property"]
-    return _mark_differences(entry, owner) + _parameter_differences(entry, signature(entry, owner), meanings)
+    actual = signature(entry, owner)
+    return [
+        *_mark_differences(entry, owner),
+        *_parameter_differences(entry, actual, meanings),
+        *_return_differences(entry, actual, meanings),
+    ]
 
 
 def signature(entry: Entry, owner: Any) -> inspect.Signature:
@@ -146,6 +151,15 @@ def _parameter_differences(entry: Entry, ours: inspect.Signature, meanings: Mapp
             default = "required" if expected.default is None else expected.default
             found.append(f"{entry.name}: the default of {actual.name} is {actual.default!r}, documented is {default}")
     return found
+
+
+def _return_differences(entry: Entry, ours: inspect.Signature, meanings: Mapping[str, Any]) -> list[str]:
+    """Compare the texts; what is documented as `Any` may be more exact here."""
+    stated = meanings.get(entry.returns, entry.returns)
+    narrower = stated.replace("AsyncIterator[", "AsyncGenerator[")
+    if stated in {"", "Any", ours.return_annotation} or narrower == ours.return_annotation:
+        return []
+    return [f"{entry.name} returns {ours.return_annotation}, documented is {entry.returns}"]
 
 
 def _same_default(expected: Parameter, actual: Any, meanings: Mapping[str, Any]) -> bool:

@@ -62,6 +62,7 @@ class Entry:
         parameters: in order, without `self` and `cls`; empty for a class, whose constructor is an entry of its own.
         bases: what the class is said to derive from.
         fields: of a dataclass, as far as they are listed, in the order of the list.
+        returns: the source text of what a call returns; empty where it is not stated.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Entry:
     parameters: tuple[Parameter, ...] = ()
     bases: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
+    returns: str = ""
 
     @property
     def owner(self) -> str:
@@ -135,7 +137,7 @@ def parameters(text: str) -> tuple[Parameter, ...]:
 def dump(documented: Documented) -> str:
     """Return the facts as JSON, an entry a line; what is empty is left out."""
     lines = [
-        json.dumps({key: value for key, value in _plain(entry).items() if value not in ([], None)})
+        json.dumps({key: value for key, value in _plain(entry).items() if value not in ([], None, "")})
         for entry in documented.entries
     ]
     body = ",\n    ".join(lines)
@@ -208,7 +210,7 @@ def _plain(entry: Entry) -> dict[str, Any]:
 def _entry(item: dict[str, Any]) -> Entry:
     lists = {key: tuple(item.get(key, ())) for key in ("marks", "bases", "fields")}
     found = tuple(Parameter(*parameter) for parameter in item.get("parameters", ()))
-    return Entry(item["name"], item["kind"], parameters=found, **lists)
+    return Entry(item["name"], item["kind"], parameters=found, returns=item.get("returns", ""), **lists)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ more, for navigation. Write the facts anew with
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from collections.abc import Iterator
@@ -30,8 +31,8 @@ _FIRST_FUNCTION: Final = "standard_redactor"
 
 _PACKAGE: Final = re.compile(r"`(\w+)\.\w+`¶")
 _HEADING: Final = re.compile(rf"(?P<name>\w+)(?P<marks>(?: `(?:{'|'.join(MARKS)})`)*) ¶")
-_SIGNATURE: Final = re.compile(r"(?P<name>\w+)(?P<parameters>\(.*\))(?P<returns> -> [^()]+)?", re.DOTALL)
-_GENERATES: Final = re.compile(r" -> Async(?:Iterator|Generator)\[")
+_SIGNATURE: Final = re.compile(r"(?P<name>\w+)(?P<parameters>\(.*\))(?: -> (?P<returns>[^()]+))?", re.DOTALL)
+_GENERATES: Final = re.compile(r"Async(?:Iterator|Generator)\[")
 
 
 def read_reference(path: Path) -> Documented:
@@ -49,7 +50,8 @@ def read_reference(path: Path) -> Documented:
 
 
 def _entries(blocks: list[str]) -> Iterator[Entry]:
-    owner, heading, marks = "", "", ()
+    owner, heading = "", ""
+    marks: tuple[str, ...] = ()
     for place, block in enumerate(blocks):
         if found := _HEADING.fullmatch(block):
             heading, marks = found["name"], tuple(found["marks"].replace("`", "").split())
@@ -66,8 +68,10 @@ def _entries(blocks: list[str]) -> Iterator[Entry]:
                 yield Entry(f"{owner}.__init__", "method", parameters=stated)
                 continue
             known = marks if name == heading else ()
-            known = (*known, "generator") if _GENERATES.match(found["returns"] or "") else known
-            yield Entry(f"{owner}.{name}" if owner else name, "method" if owner else "function", known, stated)
+            returns = ast.unparse(ast.parse(found["returns"], mode="eval")) if found["returns"] else ""
+            known = (*known, "generator") if _GENERATES.match(returns) else known
+            full, kind = (f"{owner}.{name}", "method") if owner else (name, "function")
+            yield Entry(full, kind, known, stated, returns=returns)
 
 
 def _bases(about: list[str]) -> tuple[str, ...]:

@@ -32,6 +32,7 @@ class ImportMap:
         self.package = documented.package
         facts: dict[str, Any] = tomllib.loads(_FACTS.read_text("utf-8"))[self.package]
         self._homes: dict[str, str] = {name: module for module, names in facts["modules"].items() for name in names}
+        self._elsewhere = {name: module for module, names in facts.get("elsewhere", {}).items() for name in names}
         self.distribution: str = facts["distribution"]
         self.version: str = facts["version"]
         self.renamed: list[list[str]] = facts["renamed"]
@@ -65,10 +66,11 @@ class ImportMap:
         return f"{self.package}.{self._homes[name]}.{name}"
 
     def _found(self, name: str) -> str | None:
-        """Where ours has `name`: at its top, else in the package that is called as its home there."""
+        """Where ours has `name`: at its top, else in a module that is known, else in the package called as its home."""
         if hasattr(self._ours, name):
             return f"{self._ours.__name__}.{name}"
-        package = f"{self._ours.__name__}.{self._homes[name].rpartition('.')[2]}"
+        home = f"{self._ours.__name__}.{self._homes[name].rpartition('.')[2]}"
+        package = self._elsewhere.get(name, home)
         try:
             known = hasattr(importlib.import_module(package), name)
         except ModuleNotFoundError:
@@ -87,6 +89,8 @@ class ImportMap:
 
 def _shown(default: Any) -> str:
     """The default as a reader may write it; an object without such a form is `...`."""
+    if default in (list, dict):  # what makes it anew for each object
+        return repr(default())
     if inspect.isfunction(default) or inspect.isclass(default):
         return default.__name__
     text = repr(default)

@@ -107,6 +107,17 @@ def test_sub_agents_stand_below_the_call_that_asked_for_them(tmp_path: Path) -> 
     assert "      tool_call hotels (hotel-agent)" in printed
 
 
+def test_a_durable_agent_dies_inside_a_tool_and_goes_on_in_another_process(tmp_path: Path) -> None:
+    # RCV-01, DEC-01
+    printed = run_example("durable_agent.py", tmp_path, database=str(tmp_path / "durable.db")).splitlines()
+    assert printed.count("booking the Grand ...") == 1
+    assert "success | I cannot tell whether the Grand is booked: please ask." in printed
+    calls = [line for line in printed if line.startswith("tool_call")]
+    assert calls[0].startswith("tool_call | send_email | denied | denied | ")
+    assert calls[1].startswith("tool_call | book | error | OutcomeUnknown")
+    assert printed[-1].startswith("run_end | travel | ok")
+
+
 def test_a_model_client_of_ones_own_needs_no_base_class(tmp_path: Path) -> None:  # LLM-03
     printed = run_example("own_model_client.py", tmp_path)
     assert printed.count("5 words.") == 2

@@ -34,7 +34,7 @@ class Database:
     """A connection to a SQLite file with write-ahead logging; calls from several threads take turns (SES-27).
 
     A new file is readable by its owner only, and deleted rows are overwritten: conversations are personal data. (SQLite
-    may keep an older copy of a row that it moved in a page's free space, until VACUUM: seen in the event store's tests.)
+    may keep an older copy of a row that it moved in a page's free space until VACUUM; the event store's tests show it.)
     Before a fork the file is closed; parent and child each open it again when they next use it. A database in memory
     is copied by a fork, like all memory.
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from tracehold.engine.budget import Ledger
+from tracehold.engine.event_types import RUN_STARTED
 from tracehold.events.event import Event
 from tracehold.events.projections import Projection
 
@@ -15,7 +16,7 @@ State = TypeVar("State")
 class EngineView(Protocol):
     """What a context needs of its engine."""
 
-    async def run_events(self, run_id: str, from_seq: int = 0) -> list[Event]:
+    async def run_events(self, run_id: str, from_seq: int = 0, limit: int | None = None) -> list[Event]:
         """Return a run's events, payloads restored."""
 
     async def project(self, projection: Projection[State], run_id: str) -> State:
@@ -51,10 +52,14 @@ class Ctx:
         Raises:
             KeyError: nobody started this run.
         """
-        events = await self.engine.run_events(self._known())
-        if not events:
-            raise KeyError(self.run_id)
-        return events[0]
+        run_id = self._known()
+        first = await self.engine.run_events(run_id, limit=1)
+        if first and first[0].type != RUN_STARTED:
+            first = await self.engine.run_events(run_id)  # somebody wrote to the stream before the run was started
+        found = next((event for event in first if event.type == RUN_STARTED), None)
+        if found is None:
+            raise KeyError(run_id)
+        return found
 
     def ledger(self) -> Ledger:
         """Return the run's current spend (CTXT-05)."""

@@ -1,28 +1,33 @@
 """From a ready event to the log and on to the bus, in the order of the log (ENG-22, ENG-31, ENG-33).
 
-An append without an answer (an outage that outlasted the rules, a cancelled caller) leaves its event *unsure*: the log may
-hold it. Whoever next meets it there, by appending its id again or by reading on, delivers it; until then nothing here
-says that it happened (ENG-34).
+An append without an answer (an outage that outlasted the rules, a cancelled caller) leaves its event *unsure*: the log
+may hold it. Whoever next meets it there, by appending its id again or by reading on, delivers it; until then nothing
+here says that it happened (ENG-34).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from tracehold.core.errors import ConcurrencyError, StoreUnavailable, TenantMismatch
 from tracehold.core.retry import RetryPolicy
+from tracehold.engine.background import Background
 from tracehold.engine.log import Log
 from tracehold.engine.runs import ActiveRun, Runs
 from tracehold.events.bus import EventBus
 from tracehold.events.event import Event
 from tracehold.events.store import ANY_SEQ
+from tracehold.events.subscription import current_delivery
 
 _log = logging.getLogger(__name__)
 
-_LONGEST_PAUSE: Final = RetryPolicy(max_elapsed_s=None)
+_PATIENT: Final = RetryPolicy.forever()
+
+CROWDED: Final = 1024
+"""Events of one run that may wait to be published before those who emit more of them wait as well."""
 
 
 class Appender:
@@ -32,23 +37,14 @@ class Appender:
         log: the way to the store.
         runs: the runs this process works on.
         bus: the bus.
-        carry_on: runs work that must outlive its caller.
-        closing: whether the engine is being left.
+        background: runs what must outlive its caller.
     """
 
-    def __init__(
-        self,
-        log: Log,
-        runs: Runs,
-        bus: EventBus,
-        carry_on: Callable[[Coroutine[Any, Any, None]], object],
-        closing: Callable[[], bool],
-    ) -> None:
+    def __init__(self, log: Log, runs: Runs, bus: EventBus, background: Background) -> None:
         self._log = log
         self._runs = runs
         self._bus = bus
-        self._carry_on = carry_on
-        self._closing = closing
+        self._background = background
 
     async def append_start(self, run: ActiveRun, event: Event) -> None:
         """Append a started event, unless the run exists: here, elsewhere, or by an attempt whose answer was lost.
@@ -68,7 +64,7 @@ class Appender:
                     run.fold.fold(stored)
                     if run.fold.algo is None:
                         raise ValueError(f"stream {event.stream} holds another event under the id {event.id}")
-                    run.unsure.pop(stored.id, None)
+                    run.settle_doubt(stored.id)
                     run.outbox.append(stored)
         finally:
             self._runs.settle(run)
@@ -86,7 +82,7 @@ class Appender:
                     run.doubt(stored)
                     raise
             run.fold.fold(stored)
-            unsure = run.unsure.pop(stored.id, None) is not None
+            unsure = run.settle_doubt(stored.id)
             if stored.dup and (retried or unsure):
                 stored = stored.with_(dup=False)  # an earlier attempt had stored it, and nobody has delivered it
             if not stored.dup:
@@ -105,7 +101,7 @@ class Appender:
                         return ours
                     continue
                 run.fold.fold(stored)
-                run.unsure.pop(stored.id, None)
+                run.settle_doubt(stored.id)
                 if not stored.dup:
                     run.outbox.append(stored)
                 return stored
@@ -125,17 +121,18 @@ class Appender:
 
         Args:
             run: whose log.
-            ready: what the caller wants to store, told from another writer's event of that id by its time.
+            ready: what is to be stored. An event of its id is another writer's unless its time is the same, or
+                an earlier attempt of ours had no answer: to deliver twice is harmless, never to deliver is not.
             before: number of an event that the caller takes care of.
         """
         mine: Event | None = None
         for event in await self._runs.refold(run):
-            doubted = run.unsure.pop(event.id, None) if run.unsure and event.seq != before else None
+            doubted = event.seq != before and run.settle_doubt(event.id)
             if ready is not None and event.id == ready.id:
-                if event.time in (ready.time, doubted):
+                if doubted or event.time == ready.time:
                     mine = event
                     run.outbox.append(event)
-            elif doubted is not None:
+            elif doubted:
                 run.outbox.append(event)
                 run.owed.append(event)
         return mine
@@ -144,10 +141,11 @@ class Appender:
         """Publish what waits, by rising number (ENG-22).
 
         Whoever publishes already does it for all: a handler that emits while its own queue is full must not wait for
-        itself (BUS-07). A bus that fails is asked again in the background: the events are in the log, so that the
-        caller must not be told that they failed.
+        itself. Callers outside of handlers wait while too much waits already (BUS-07). A bus that fails is asked again
+        in the background: the events are in the log, so that the caller must not be told that they failed.
         """
         if run.publishing:
+            await self._room(run)
             return
         run.publishing = True
         handed_over = False
@@ -158,16 +156,17 @@ class Appender:
                 "the bus refused an event of run %s with %s; it is asked again", run.fold.run_id, type(error).__name__
             )
             handed_over = True
-            self._carry_on(self._publish_later(run))
+            self._background.carry_on(self._publish_later(run))
         finally:
             run.publishing = handed_over
+            _let_in(run)
             self._runs.settle(run)
 
     async def _publish_later(self, run: ActiveRun) -> None:
         failures = 1
         try:
-            while run.outbox and not self._closing():
-                await asyncio.sleep(_LONGEST_PAUSE.delay_s(failures))
+            while run.outbox and not self._background.closing:
+                await asyncio.sleep(_PATIENT.delay_s(failures))
                 try:
                     await self._empty(run)
                 except Exception:  # noqa: BLE001 - as above; said once
@@ -176,6 +175,7 @@ class Appender:
                 _log.warning("events of run %s were not delivered; recover() continues there", run.fold.run_id)
         finally:
             run.publishing = False
+            _let_in(run)
             self._runs.settle(run)
 
     async def _empty(self, run: ActiveRun) -> None:
@@ -186,12 +186,27 @@ class Appender:
             except BaseException:
                 run.outbox.appendleft(event)
                 raise
+            _let_in(run)
+
+    async def _room(self, run: ActiveRun) -> None:
+        delivery = current_delivery.get()
+        if delivery is not None and delivery.active:
+            return
+        while run.publishing and len(run.outbox) >= CROWDED:
+            run.room = run.room or asyncio.Event()
+            await run.room.wait()
 
 
 def owed(run: ActiveRun) -> Sequence[Event]:
     """Take the events whose consequences are still to be drawn."""
     events, run.owed = run.owed, []
     return events
+
+
+def _let_in(run: ActiveRun) -> None:
+    if run.room is not None and (not run.publishing or len(run.outbox) < CROWDED):
+        run.room.set()
+        run.room = None
 
 
 def _of_tenant(ready: Event, run: ActiveRun) -> Event:

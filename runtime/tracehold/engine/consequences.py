@@ -132,9 +132,11 @@ class Consequences:
         fold = run.fold
         if fold.seq < 0:
             return False
-        events = await self._engine.stored(fold.run_id, fold.seq)
-        for event in events:
-            fold.fold(event)
+        async with run.lock:
+            events = await self._engine.stored(fold.run_id, fold.seq)
+            if not run.unsure:  # else whoever appends next must find those, to deliver them
+                for event in events:
+                    fold.fold(event)
         self._engine.runs.settle(run)
         return bool(events)
 

@@ -1,8 +1,8 @@
 """Handing stored events to handlers: in order, not for finished runs, again after an outage (ENG-20 to ENG-28).
 
-An algorithm reacts to the events of one run one after another, by rising number; different runs do not wait for each other
-(ENG-22, ALG-04). So a reaction may start a child, of its own algorithm too, and await its result. What it must not await
-is something that only a later reaction of its own run brings about.
+An algorithm reacts to the events of one run one after another, by rising number; different runs do not wait for each
+other (ENG-22, ALG-04). So a reaction may start a child, of its own algorithm too, and await its result. It must not
+await what only a later reaction of its own run brings about.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from tracehold.core.errors import StoreUnavailable
 from tracehold.core.outcome import OutcomeKind
 from tracehold.engine.algorithm import Algorithm, Ctx, EngineView
 from tracehold.engine.event_types import LIFECYCLE
+from tracehold.engine.log import Log
+from tracehold.engine.reactions import store_together
 from tracehold.engine.run_fold import RunFold
 from tracehold.engine.runs import ActiveRun, Runs
 from tracehold.events.bus import EventBus, Handler
@@ -27,6 +29,7 @@ from tracehold.events.globs import Globs
 class Emitter(EngineView, Protocol):
     """What delivery needs of the engine."""
 
+    log: Log
     runs: Runs
 
     async def emit(self, event: Event) -> Event | None:
@@ -142,7 +145,9 @@ class Delivery:
         self, event: Event, handler: Callable[[Event], Awaitable[Sequence[Event] | None]], run: ActiveRun
     ) -> None:
         try:
-            for follow_up in _events(await handler(await self._engine.hydrate(event))):
+            follow_ups = _events(await handler(await self._engine.hydrate(event)))
+            await store_together(self._engine.log, self._engine.runs, run, follow_ups)
+            for follow_up in follow_ups:
                 await self._engine.emit(follow_up)
         except (Redeliver, StoreUnavailable):
             raise

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import aclosing
 from datetime import timedelta
 from typing import Any, Self, TypeVar
 
@@ -13,9 +14,11 @@ from tracehold.core.outcome import Outcome, OutcomeKind
 from tracehold.core.retry import RetryPolicy
 from tracehold.core.run_context import new_run_id
 from tracehold.engine.algorithm import Algorithm
-from tracehold.engine.appending import Appender
+from tracehold.engine.appending import Appender, owed
+from tracehold.engine.background import Background
 from tracehold.engine.budget import Budget, Ledger
 from tracehold.engine.consequences import Consequences, engine_event, stop_deadline
+from tracehold.engine.copies import Leftovers
 from tracehold.engine.delivery import Delivery
 from tracehold.engine.erasure import ErasureReport, erase_run
 from tracehold.engine.event_types import RUN_COMPLETED, RUN_STARTED, completed_id, started_id
@@ -90,6 +93,8 @@ class Engine:
         self.memory = tuple(memory)
         self.crashed = False
         self.last_recovery: RecoveryReport | None = None
+        # Hear of what is stored and not delivered: the marker of an erasure.
+        self.observers: list[Callable[[Event], None]] = []
         self.log = Log(
             self.store,
             schemas=schemas if schemas is not None else SchemaRegistry(),
@@ -99,48 +104,67 @@ class Engine:
             policy=store_retry or RetryPolicy(),
             classify=is_transient,
         )
+        self._background = Background()
+        self._entered = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
         self.runs = Runs(self.log.read)
-        self._appender = Appender(self.log, self.runs, self.bus)
+        self._appender = Appender(self.log, self.runs, self.bus, self._background)
         self._consequences = Consequences(self)
         self._delivery = Delivery(self, self.bus)
         self._retention_clock = RetentionClock()
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self.leftovers = Leftovers()
 
     # -- life cycle ------------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
-        """Start the bus, and the sweeper when an interval is set (ENG-02)."""
+        """Start the bus, and the sweeper when an interval is set (ENG-02); also again, and in another event loop.
+
+        Raises:
+            RuntimeError: it was aborted.
+        """
+        if self.crashed:
+            raise RuntimeError("this engine was aborted: make a new one on the same store, and let it recover()")
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._loop = loop
+            self.runs.clear()  # ENG-04: the log has them all
         await self.bus.__aenter__()
-        if self.sweep_interval_s is not None:
+        self._entered += 1
+        self._background.closing = False
+        if self._entered == 1 and self.sweep_interval_s is not None:
             self.spawn(self._sweep_for_ever(self.sweep_interval_s))
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        """Drain the bus, end timers and tracked tasks (ENG-02)."""
-        if not self.crashed:
+        """Drain the bus, reactions that emit included; end timers and tracked tasks (ENG-02)."""
+        self._entered = max(0, self._entered - 1)
+        if self.crashed:
+            return
+        if self._entered:
             await self.bus.__aexit__(*error)
+            return
+        self._background.closing = True
+        try:
+            await self._background.settle()
+            await self.bus.__aexit__(*error)
+        finally:
             await self._stop()
 
     async def abort(self) -> None:
-        """Stop at once, as a crash would: nothing is drained or completed (ENG-05)."""
-        self.crashed = True
-        await self.bus.abort()
+        """Stop at once, as a crash would: nothing is drained or completed, nothing more is stored (ENG-05)."""
+        self.crashed = self.log.closed = True
+        self._background.crashed = self._background.closing = True
         await self._stop()
+        await self.bus.abort()
 
     def spawn(self, coro: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
         """Run background work, tracked and ended at shutdown (ENG-06)."""
-        task = asyncio.get_running_loop().create_task(coro)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+        return self._background.spawn(coro)
 
     async def _stop(self) -> None:
         for run in self.runs.open_runs():
             stop_deadline(run)
-        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._background.stop()
 
     # -- starting --------------------------------------------------------------------------------------------------
 
@@ -187,7 +211,7 @@ class Engine:
             raise TenantMismatch(f"run {parent} belongs to another tenant than the child it is to have")
         if meta is None:
             meta = dict(mother.fold.meta) if mother is not None else {}
-        self.register(algo)
+        reaction = self._delivery.register(algo)
         run = await self.runs.get(run_id) if run_id is not None else self.runs.begin(new_run_id())
         data = {
             "algo": algo.name,
@@ -207,13 +231,19 @@ class Engine:
             data=data,
             meta=meta,
         )
-        await self._appender.append_start(run, event)
-        if run.fold.tenant != tenant:
-            raise TenantMismatch(f"run {own} exists and belongs to another tenant")
-        self.arm_deadline(run)
-        if mother is not None:
-            await self._consequences.announce_start(mother, run)
-        await self._appender.publish(run)
+
+        async def begin() -> None:
+            await self._appender.append_start(run, event)
+            if run.fold.tenant != tenant:
+                raise TenantMismatch(f"run {own} exists and belongs to another tenant")
+            if run.fold.algo == algo.name and run.reaction is None:
+                run.reaction = reaction
+            self.arm_deadline(run)
+            if mother is not None:
+                await self._consequences.announce_start(mother, run)
+            await self._publish(run)
+
+        await self._background.see_through(begin, lambda: run.fold.algo is not None or event.id in run.unsure)
         return self.handle(own)
 
     async def run(self, algo: Algorithm, input: dict[str, Any], **kw: Any) -> Outcome[Any]:  # noqa: A002 - documented
@@ -248,16 +278,27 @@ class Engine:
         """
         run = await self.runs.get(event.stream)
         ready = await self.log.ready(event, run.fold, retry)
-        if ready.type == RUN_COMPLETED:
-            stored = await self._appender.append_completion(run, ready, retry)
-        else:
-            stored = await self._appender.append(run, ready, retry)
-        if stored is None:
-            return None
+        stored: Event | None = None
+        appended = False
+
+        async def go() -> Event | None:
+            nonlocal stored, appended
+            if not appended:
+                append = self._appender.append_completion if ready.type == RUN_COMPLETED else self._appender.append
+                stored = await append(run, ready, retry)
+                appended = True
+            await self._publish(run)
+            if stored is not None:
+                # Of a repeated event too: an outage may have come between the event and what follows from it.
+                await self._consequences.of(run, stored)
+            return stored
+
+        return await self._background.see_through(go, lambda: appended or ready.id in run.unsure)
+
+    async def _publish(self, run: ActiveRun) -> None:
         await self._appender.publish(run)
-        if not stored.dup:
-            await self._consequences.of(run, stored)
-        return stored
+        for event in owed(run):
+            await self._consequences.of(run, event)
 
     # -- ending ----------------------------------------------------------------------------------------------------
 
@@ -307,21 +348,20 @@ class Engine:
         """Restore a claim-checked payload; any other event is returned unchanged (ENG-38)."""
         return await self.log.hydrate(event)
 
-    async def knows(self, stream: str) -> bool:
-        """Whether anything is stored in a stream."""
-        held = self.runs.peek(stream)
-        if held is not None and held.fold.seq >= 0:
+    async def knows(self, run_id: str) -> bool:
+        """Whether anybody started a run of this id, here or elsewhere."""
+        held = self.runs.peek(run_id)
+        if held is not None and held.fold.algo is not None:
             return True
-        last: int = await self.log.retry(lambda: self.store.last_seq(stream), f"looking up {stream}", None)
-        return last >= 0
+        return await self.log.retry(lambda: self.store.has(run_id, started_id(run_id)), f"looking up {run_id}", None)
 
     async def stored(self, stream: str, from_seq: int = 0) -> list[Event]:
         """Return stored events of a stream."""
         return await self.log.read(stream, from_seq)
 
-    async def run_events(self, run_id: str, from_seq: int = 0) -> list[Event]:
+    async def run_events(self, run_id: str, from_seq: int = 0, limit: int | None = None) -> list[Event]:
         """Return a run's events, payloads restored."""
-        return await self.log.hydrated(await self.log.read(run_id, from_seq))
+        return await self.log.hydrated(await self.log.read(run_id, from_seq, limit))
 
     async def project(self, projection: Projection[State], run_id: str) -> State:
         """Return a projection's state for a run (ENG-40)."""
@@ -350,12 +390,13 @@ class Engine:
         Raises:
             StoreUnavailable: an outage outlasted the rules.
         """
-        async for event in self.follow(stream, from_seq):
-            if match(event):
-                return event
+        async with aclosing(self.follow(stream, from_seq)) as events:
+            async for event in events:
+                if match(event):
+                    return event
         raise StoreUnavailable(f"the store ended its subscription to {stream}")
 
-    async def follow(self, stream: str, from_seq: int = 0) -> AsyncIterator[Event]:
+    async def follow(self, stream: str, from_seq: int = 0) -> AsyncGenerator[Event]:
         """Yield stored and future events of a stream; a dropped connection resumes after the last one seen (ENG-39)."""
         position, outage = from_seq, self.log.outage(f"following {stream}")
         while True:
@@ -368,6 +409,8 @@ class Engine:
                     yield event
             except Exception as error:  # noqa: BLE001 - the outage decides which ones it rides out
                 await outage.ride_out(error)
+                # A store that cannot be asked either is gone, however long each attempt to connect took.
+                await self.log.retry(lambda: self.store.last_seq(stream), f"following {stream}", None)
             else:
                 return
             finally:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from typing import Any, Protocol
 
 from tracehold.core.outcome import Outcome, OutcomeKind
-from tracehold.engine.event_types import RUN_CANCEL, RUN_COMPLETED
+from tracehold.engine.event_types import RUN_CANCEL, RUN_COMPLETED, RUN_STARTED
 from tracehold.events.event import Event
 
 
@@ -23,13 +24,13 @@ class Host(Protocol):
     async def await_event(self, stream: str, match: Callable[[Event], bool], *, from_seq: int = 0) -> Event:
         """Return the first matching event, stored or future."""
 
-    async def knows(self, stream: str) -> bool:
-        """Whether anything is stored there."""
+    async def knows(self, run_id: str) -> bool:
+        """Whether anybody started that run."""
 
     async def stored(self, stream: str, from_seq: int = 0) -> list[Event]:
         """Return stored events."""
 
-    def follow(self, stream: str, from_seq: int = 0) -> AsyncIterator[Event]:
+    def follow(self, stream: str, from_seq: int = 0) -> AsyncGenerator[Event]:
         """Yield stored and future events, through outages."""
 
 
@@ -58,7 +59,7 @@ class RunHandle:
         done = await self.engine.await_event(self.run_id, _is_completion)
         return outcome_of(done)
 
-    async def events(self, *, hydrate: bool = False, start_timeout: float | None = None) -> AsyncIterator[Event]:
+    async def events(self, *, hydrate: bool = False, start_timeout: float | None = None) -> AsyncGenerator[Event]:
         """Yield the run's log, then what follows, until it is completed; a finished run's log whole (HND-03).
 
         Args:
@@ -74,10 +75,11 @@ class RunHandle:
             yield await self.engine.hydrate(event) if hydrate else event
         if any(_is_completion(event) for event in stored):
             return
-        async for event in self.engine.follow(self.run_id, stored[-1].seq + 1 if stored else 0):
-            yield await self.engine.hydrate(event) if hydrate else event
-            if _is_completion(event):
-                return
+        async with aclosing(self.engine.follow(self.run_id, stored[-1].seq + 1 if stored else 0)) as coming:
+            async for event in coming:
+                yield await self.engine.hydrate(event) if hydrate else event
+                if _is_completion(event):
+                    return
 
     async def signal(self, type: str, data: dict[str, Any] | None = None) -> Event | None:  # noqa: A002 - documented
         """Append an external event to the run and deliver it (HND-05).
@@ -97,7 +99,7 @@ class RunHandle:
         if await self.engine.knows(self.run_id):
             return
         if start_timeout is not None:
-            started: Awaitable[Event] = self.engine.await_event(self.run_id, lambda _event: True)
+            started = self.engine.await_event(self.run_id, _is_start)
             try:
                 await asyncio.wait_for(started, start_timeout)
             except TimeoutError:
@@ -113,6 +115,10 @@ def outcome_of(event: Event) -> Outcome[Any]:
     if kind not in set(OutcomeKind):
         return Outcome(OutcomeKind.FAILED, None, f"unknown outcome {kind!r}")
     return Outcome(OutcomeKind(kind), event.data.get("value"), event.data.get("reason"))
+
+
+def _is_start(event: Event) -> bool:
+    return event.type == RUN_STARTED
 
 
 def _is_completion(event: Event) -> bool:

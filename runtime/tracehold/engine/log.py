@@ -93,6 +93,7 @@ class Log:
     ) -> None:
         self.store = store
         self.blobs = blobs
+        self.closed = False
         self._schemas = schemas
         self._redactor = redactor
         self._claim_threshold = claim_threshold
@@ -132,18 +133,36 @@ class Log:
     async def append(
         self, event: Event, expected_seq: int = ANY_SEQ, policy: RetryPolicy | None = None
     ) -> tuple[Event, bool]:
-        """Store one event; return it and whether an earlier attempt may have stored it unseen (ENG-33)."""
+        """Store one event; return it and whether an earlier attempt may have stored it unseen (ENG-33).
+
+        Raises:
+            StoreUnavailable: an outage outlasted the rules, or the engine was aborted (ENG-05).
+        """
+        stored, retried = await self.append_all([event], expected_seq, policy)
+        return stored[0], retried
+
+    async def append_all(
+        self, events: Sequence[Event], expected_seq: int = ANY_SEQ, policy: RetryPolicy | None = None
+    ) -> tuple[list[Event], bool]:
+        """Store events of one stream, all or none; see `append`.
+
+        Raises:
+            StoreUnavailable: as `append`.
+        """
+        if self.closed:
+            raise StoreUnavailable("this engine was aborted; nothing was recorded")
+        stream = events[0].stream
         stored, failures = await retrying(
-            lambda: self.store.append(event.stream, [event], expected_seq),
+            lambda: self.store.append(stream, events, expected_seq),
             policy or self._policy,
             classify=self._classify,
-            what=f"appending to {event.stream}",
+            what=f"appending to {stream}",
         )
-        return stored[0], failures > 0
+        return stored, failures > 0
 
-    async def read(self, stream: str, from_seq: int = 0) -> list[Event]:
+    async def read(self, stream: str, from_seq: int = 0, limit: int | None = None) -> list[Event]:
         """Return stored events of a stream."""
-        return await self.retry(lambda: self.store.read(stream, from_seq), f"reading {stream}", None)
+        return await self.retry(lambda: self.store.read(stream, from_seq, limit), f"reading {stream}", None)
 
     async def hydrate(self, event: Event) -> Event:
         """Return the event with a claimed payload restored; any other event as it is (ENG-38)."""

@@ -47,7 +47,7 @@ class MemoryReport:
 
     forgotten: dict[str, int] = field(default_factory=dict)
     unsupported: list[str] = field(default_factory=list)
-    failed: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict, kw_only=True)
 
 
 async def forget_memory(backends: Sequence[Any], scope: MemoryScope) -> MemoryReport:
@@ -55,11 +55,13 @@ async def forget_memory(backends: Sequence[Any], scope: MemoryScope) -> MemoryRe
     report = MemoryReport()
     for backend in backends:
         name = type(backend).__name__
-        if not isinstance(backend, Forgettable):
-            report.unsupported.append(name)
+        forget = getattr(backend, "forget", None)
+        if not callable(forget):
+            if name not in report.unsupported:
+                report.unsupported.append(name)
             continue
         try:
-            report.forgotten[name] = report.forgotten.get(name, 0) + await backend.forget(scope)
+            report.forgotten[name] = report.forgotten.get(name, 0) + await forget(scope)
         except Exception as error:  # noqa: BLE001 - reported, and the others still asked
             report.failed[name] = type(error).__name__
     return report

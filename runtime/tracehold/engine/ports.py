@@ -24,7 +24,10 @@ class EngineOps(Protocol):
     blobs: BlobStore | None
     runs: Runs
     retention: tuple[Any, ...]
+    memory: tuple[Any, ...]
+    leftovers: Any
     last_recovery: Any
+    observers: list[Callable[[Event], None]]
 
     def register(self, algo: Algorithm) -> None:
         """Subscribe an algorithm."""

@@ -12,6 +12,7 @@ from tracehold.core.errors import StoreUnavailable
 from tracehold.core.outcome import OutcomeKind
 from tracehold.engine.algorithm import Algorithm
 from tracehold.engine.consequences import PARENT_FINISHED, Consequences, seconds_left
+from tracehold.engine.copies import finish_erasures
 from tracehold.engine.event_types import CHILD_COMPLETED
 from tracehold.engine.handle import RunHandle
 from tracehold.engine.ports import EngineOps
@@ -125,6 +126,7 @@ class _Pass:
         for info in index:
             if _needs_care(info):
                 await self.attempt(info.stream, self._look_after(info, ended))
+        await finish_erasures(engine)  # DEC-14
         if engine.retention:
             self.report.erased = (await engine.apply_retention()).streams
 
@@ -138,9 +140,11 @@ class _Pass:
         elif _overdue(info.started):
             await self._engine.expire(run_id)
             self.report.timed_out.append(run_id)
+            ended[run_id] = True  # its children come later in the list, and go with it
         elif parent_ended:
             await self._engine.complete(run_id, OutcomeKind.CANCELLED, None, PARENT_FINISHED)
             self.report.orphans_cancelled.append(run_id)
+            ended[run_id] = True
         elif parent is not None:
             runs = self._engine.runs
             await self._consequences.repair_family(await runs.get(run_id), await runs.get(parent))
@@ -155,6 +159,8 @@ class _Pass:
 
     async def carry_on(self, info: RunInfo, by_name: Mapping[str, Algorithm]) -> bool:
         """Adopt an open run, arm its deadline, and deliver what nobody reacted to; return whether it is ours."""
+        if not info.started.data:
+            await self._engine.stored(info.stream)  # damaged, or erased: the first of the two raises
         if info.started.data.get("algo") not in by_name:
             self.report.unknown_algo.append(info.stream)
             return False
@@ -175,18 +181,15 @@ class _Pass:
 
 async def _deliver(engine: EngineOps, run: ActiveRun, waiting: Sequence[Event]) -> None:
     """Publish by way of the run's outbox: what is stored meanwhile comes behind what waited (ENG-22)."""
-    under_way = run.outbox[0].seq if run.publishing and run.outbox else None
     queued = {event.seq: event for event in (*waiting, *run.outbox)}
-    first = [] if under_way is None else [queued.pop(under_way)]
     run.outbox.clear()
-    run.outbox.extend((*first, *(queued[seq] for seq in sorted(queued))))
+    run.outbox.extend(queued[seq] for seq in sorted(queued))
     if run.publishing:
-        return
+        return  # whoever does publishes these as well
     run.publishing = True
     try:
         while run.outbox:
-            await engine.bus.publish(run.outbox[0])
-            run.outbox.popleft()
+            await engine.bus.publish(run.outbox.popleft())
     finally:
         run.publishing = False
         engine.runs.settle(run)
@@ -195,8 +198,10 @@ async def _deliver(engine: EngineOps, run: ActiveRun, waiting: Sequence[Event]) 
 def unanswered(events: Sequence[Event]) -> list[Event]:
     """Return the events of a log that nobody reacted to, in order (RCV-03).
 
-    An event is answered once another one names it as its cause. A request is not answered by events that only show
-    progress. What is delivered twice is absorbed by deterministic ids (RCV-04).
+    An event is answered once another one names it as its cause; what a reaction returns is stored together, so that
+    half an answer is none. A request is not answered by events that only show progress. A handler that returned
+    nothing left no trace, and is asked again after each recovery; what it repeats is absorbed by deterministic ids
+    (RCV-04). Of several handlers that react to one event, the first to answer counts for all.
     """
     answered = {
         event.causation_id for event in events if event.causation_id is not None and not event.type.endswith(_PROGRESS)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from tracehold.engine.erasure import ErasureReport
-from tracehold.engine.event_types import RUN_ERASED
+from tracehold.engine.copies import Family, finish_erasures
+from tracehold.engine.erasure import ErasureReport, erase_run, is_clean
 from tracehold.engine.memory import MemoryReport
 from tracehold.engine.ports import EngineOps
 from tracehold.events.store import RunInfo
@@ -54,7 +54,7 @@ class PurgeReport:
     erased: list[ErasureReport] = field(default_factory=list)
     skipped_open: int = 0
     memory: MemoryReport | None = None
-    failed: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict, kw_only=True)
 
     @property
     def streams(self) -> list[str]:
@@ -72,11 +72,12 @@ async def purge(
 ) -> PurgeReport:
     """Erase the finished runs beyond an age, of one tenant or of all; open ones are counted (RET-05, RET-09)."""
     policy = RetentionPolicy(older_than, delete, tenant)
-    report = PurgeReport()
-    for info in await _index(engine):
+    await finish_erasures(engine)
+    work = _Pass(engine, await _index(engine), reason)
+    for info in work.index:
         if policy.matches(info.started.tenant):
-            await _apply(engine, info, policy, reason, report)
-    return report
+            await work.apply(info, policy)
+    return work.report
 
 
 async def erase_all(engine: EngineOps, tenant: str, *, delete: bool = False, reason: str = "erasure") -> PurgeReport:
@@ -102,44 +103,60 @@ class RetentionClock:
 
 async def apply_retention(engine: EngineOps, policies: Sequence[RetentionPolicy], clock: RetentionClock) -> PurgeReport:
     """Evaluate the policies that are due; the first that fits a run's tenant decides alone (RET-02)."""
-    report = PurgeReport()
     due = [clock.due(position, policy) for position, policy in enumerate(policies)]
     if not any(due):
-        return report
+        return PurgeReport()
+    await finish_erasures(engine)
+    work = _Pass(engine, await _index(engine), "retention")
     failed: set[int] = set()
-    for info in await _index(engine):
+    for info in work.index:
         position = next((at for at, policy in enumerate(policies) if policy.matches(info.started.tenant)), None)
-        if position is None or not due[position]:
-            continue
-        before = len(report.failed)
-        await _apply(engine, info, policies[position], "retention", report)
-        if len(report.failed) > before:
+        if position is not None and due[position] and not await work.apply(info, policies[position]):
             failed.add(position)
     for position, was_due in enumerate(due):
         if was_due and position not in failed:
             clock.done(position)
-    return report
+    return work.report
 
 
-async def _apply(engine: EngineOps, info: RunInfo, policy: RetentionPolicy, reason: str, report: PurgeReport) -> None:
-    if info.completed is None:
-        report.skipped_open += 1
-        return
-    if datetime.now(UTC) - info.completed.time <= policy.older_than and policy.older_than > _NO_AGE:
-        return  # RET-03
-    try:
-        if not policy.delete and await _is_clean(engine, info.stream):
-            return  # RET-08
-        report.erased.append(await engine.erase(info.stream, delete=policy.delete, reason=reason))
-    except Exception as error:  # noqa: BLE001 - one run must not stop the others (RET-11)
-        _log.warning("run %s could not be erased: %s", info.stream, type(error).__name__)
-        report.failed[info.stream] = type(error).__name__
+class _Pass:
+    """One pass over the runs of a store.
 
+    Args:
+        engine: the engine.
+        index: every run.
+        reason: for the markers.
+    """
 
-async def _is_clean(engine: EngineOps, run_id: str) -> bool:
-    """Whether a run was scrubbed and nothing came after (RET-12)."""
-    events = await engine.stored(run_id)
-    return bool(events) and events[-1].type == RUN_ERASED
+    def __init__(self, engine: EngineOps, index: list[RunInfo], reason: str) -> None:
+        self.index = index
+        self.report = PurgeReport()
+        self._engine = engine
+        self._reason = reason
+        self._family = Family(index)
+
+    async def apply(self, info: RunInfo, policy: RetentionPolicy) -> bool:
+        """Erase a run if it is due; return whether that went well."""
+        run_id, report = info.stream, self.report
+        if info.completed is None:
+            report.skipped_open += 1  # RET-05
+            return True
+        age = datetime.now(UTC) - info.completed.time
+        if age <= policy.older_than and policy.older_than > _NO_AGE:
+            return True  # RET-03
+        try:
+            if not policy.delete and await is_clean(self._engine, info):
+                return True  # RET-08
+            report.erased.append(
+                await erase_run(self._engine, run_id, delete=policy.delete, reason=self._reason, family=self._family)
+            )
+        except KeyError:
+            return True  # another process, or another pass of this one, has deleted it meanwhile
+        except Exception as error:  # noqa: BLE001 - one run must not stop the others (RET-11)
+            _log.warning("run %s could not be erased: %s", run_id, type(error).__name__)
+            report.failed[run_id] = type(error).__name__
+            return False
+        return True
 
 
 async def _index(engine: EngineOps) -> list[RunInfo]:

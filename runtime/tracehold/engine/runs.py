@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
-from datetime import datetime
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
@@ -18,6 +17,9 @@ from tracehold.events.event import Event
 
 KEPT: Final = 1024
 """How many streams that are no open run are kept in memory."""
+
+_MOST: Final = 16 * KEPT
+"""How many are kept although they are busy: an outage leaves something unsure in every stream that is written to."""
 
 _UNSURE: Final = 1024
 
@@ -34,9 +36,10 @@ class ActiveRun:
         publishing: whether somebody empties the outbox.
         deadline: the timer of its deadline, or `None`.
         loaded: whether its log was read.
-        unsure: id and time of events whose append had no answer: an outage outlasted it, or the caller was cancelled.
+        unsure: ids of events whose append had no answer: an outage outlasted it, or the caller was cancelled.
             The log may hold them, and then nobody has delivered them yet (ENG-33).
         owed: events found in the log that were unsure; what the engine does about them is still to be done.
+        room: set when the outbox has become shorter; `None` when nobody waits for it.
         reaction: the algorithm object it was started with here, as `Delivery` knows it, or `None`.
     """
 
@@ -50,6 +53,7 @@ class ActiveRun:
         "owed",
         "publishing",
         "reaction",
+        "room",
         "unsure",
     )
 
@@ -60,15 +64,28 @@ class ActiveRun:
         self.publishing = False
         self.deadline: asyncio.TimerHandle | None = None
         self.loaded = False
-        self.unsure: dict[str, datetime] = {}
+        self.unsure: dict[str, None] = {}
         self.owed: list[Event] = []
         self.reaction: Any = None
+        self.room: asyncio.Event | None = None
 
     def doubt(self, event: Event) -> None:
         """Note that an append had no answer."""
-        self.unsure[event.id] = event.time
+        self.unsure[event.id] = None
         if len(self.unsure) > _UNSURE:
             del self.unsure[next(iter(self.unsure))]
+
+    def settle_doubt(self, event_id: str) -> bool:
+        """Return whether an append of that id had no answer; it has one now."""
+        if event_id not in self.unsure:
+            return False
+        del self.unsure[event_id]
+        return True
+
+    @property
+    def sure(self) -> bool:
+        """Whether the log need not be read again before this is gone by; what is unsure, the next append settles."""
+        return self.loaded and (self.fold.algo is not None or bool(self.unsure))
 
     @property
     def busy(self) -> bool:
@@ -99,10 +116,12 @@ class Runs:
         run = self.peek(run_id)
         if run is None:
             run = self._other[run_id] = self._alive[run_id] = ActiveRun(run_id)
-        if not run.loaded:
+        # What was no run when it was read last may have been started elsewhere: to take it for none would let events
+        # of any tenant into it (DEC-06, TEN-14).
+        if not run.sure:
             try:
                 async with run.lock:
-                    if not run.loaded:
+                    if not run.sure:
                         await self.refold(run)
                         run.loaded = True
             finally:
@@ -144,7 +163,7 @@ class Runs:
         self._other.move_to_end(run_id)
         while len(self._other) > KEPT:
             oldest = next(iter(self._other))
-            if self._other[oldest].busy:
+            if self._other[oldest].busy and len(self._other) < _MOST:
                 self._other.move_to_end(oldest)
                 break
             del self._other[oldest]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any, Final
 
@@ -19,14 +20,26 @@ from tracehold.events.store import RunInfo
 SEPARATOR: Final = "/"
 
 
+_UNFIT: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+"""What no event and no store can hold in an id."""
+
+
 def valid_tenant(tenant: str) -> str:
     """Return a tenant's name if it is one (TEN-02).
 
     Raises:
-        ValueError: it is empty, holds a `/`, or has blanks around it.
+        ValueError: it is empty, holds a `/`, a control character or a lone surrogate, or has blanks around it.
     """
-    if not isinstance(tenant, str) or not tenant or SEPARATOR in tenant or tenant.strip() != tenant:
-        raise ValueError(f"a tenant's name is a text without {SEPARATOR!r} and blanks around it, not {tenant!r}")
+    if (
+        not isinstance(tenant, str)
+        or not tenant
+        or SEPARATOR in tenant
+        or tenant.strip() != tenant
+        or _UNFIT.search(tenant)
+    ):
+        raise ValueError(
+            f"a tenant's name is a text without {SEPARATOR!r}, control characters and blanks around it, not {tenant!r}"
+        )
     return tenant
 
 
@@ -46,7 +59,13 @@ class TenantScope:
         self.tenant = valid_tenant(tenant)
 
     def run_id(self, run_id: str) -> str:
-        """Return the stream id of one of this tenant's own ids; twice changes nothing (TEN-03)."""
+        """Return the stream id of one of this tenant's own ids; twice changes nothing (TEN-03).
+
+        Raises:
+            TypeError: no text.
+        """
+        if not isinstance(run_id, str):
+            raise TypeError(f"a run id is a text, not {type(run_id).__name__}")
         prefix = self.tenant + SEPARATOR
         return run_id if run_id.startswith(prefix) else prefix + run_id
 
@@ -82,7 +101,7 @@ class TenantScope:
             parent = await self._own(parent)
         existing = await self.engine.fold_of(own)
         if existing.algo is not None and existing.tenant != self.tenant:
-            raise KeyError(run_id)
+            raise KeyError(run_id)  # TEN-07
         if user is not None:
             kw["meta"] = {**(kw.get("meta") or {}), "user": user}
         return await self.engine.start(algo, input, run_id=own, budget=budget, parent=parent, tenant=self.tenant, **kw)
@@ -129,8 +148,14 @@ class TenantScope:
         return report
 
     async def _own(self, run_id: str) -> str:
-        own = self.run_id(run_id)
-        fold = await self.engine.fold_of(own)
-        if fold.algo is None or fold.tenant != self.tenant:
-            raise KeyError(run_id)
-        return own
+        """Return the stream of one of this tenant's runs: its own id, or the full one of a run or child of its own.
+
+        Raises:
+            KeyError: there is none, or it is somebody else's (TEN-05).
+        """
+        for candidate in dict.fromkeys((self.run_id(run_id), run_id)):
+            if candidate and not _UNFIT.search(candidate):
+                fold = await self.engine.fold_of(candidate)
+                if fold.algo is not None and fold.tenant == self.tenant:
+                    return candidate
+        raise KeyError(run_id)

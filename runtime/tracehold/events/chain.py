@@ -39,11 +39,11 @@ def name_digest(stream: str) -> bytes:
     return hashlib.sha256(stream.encode()).digest()
 
 
-def remains_digest(contents: Iterable[tuple[int, str]]) -> bytes:
-    """Return SHA-256 over what a scrub left in each event it emptied: pairs of seq and content, in order."""
+def remains_digest(contents: Iterable[tuple[int, int, str]]) -> bytes:
+    """Return SHA-256 over what erasures left in each event they emptied: seq, how it was emptied, content; in order."""
     total = hashlib.sha256()
-    for pair in contents:
-        total.update(orjson.dumps(pair) + b"\n")
+    for left in contents:
+        total.update(orjson.dumps(left) + b"\n")
     return total.digest()
 
 
@@ -52,12 +52,12 @@ class Act:
     """A documented erasure: what is allowed to differ from what was appended.
 
     Attributes:
-        kind: "scrub" or "delete".
+        kind: "scrub", "replace" or "delete".
         stream_no: the stream's number.
         name_digest: of its name.
         last_seq: its last number then.
         head: its chain hash then.
-        remains: digest of what a scrub left; empty for a deletion.
+        remains: digest of what scrubs and replacements left; empty for a deletion.
         at: UTC, ISO 8601.
     """
 
@@ -105,7 +105,7 @@ class ChainReport:
     Attributes:
         streams: checked.
         events: checked.
-        erased: of these, emptied by a documented scrub.
+        erased: of these, emptied or replaced by a documented erasure.
         deleted: streams that left a tombstone.
         heads: the last chain hash of each stream as hexadecimal digits; kept elsewhere, they prove a later rewrite.
         problems: empty when all is as it was appended.

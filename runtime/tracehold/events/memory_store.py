@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 from tracehold.events.checks import check_limit, check_stream, closed_error, wrong_seq
 from tracehold.events.event import Event
@@ -134,6 +135,23 @@ class InMemoryEventStore:
                 return 0
             log.rows[:] = [(row[0], encode_content(scrubbed(log.event(seq)))) for seq, row in enumerate(log.rows)]
             return len(log.rows)
+
+    async def replace_data(self, stream: str, event_id: str, data: dict[str, Any]) -> bool:
+        """Replace one event's payload and drop its blob references; say whether the stream holds that id (DEC-14).
+
+        Raises:
+            SchemaError: `data` cannot be stored (STO-14); nothing is changed.
+        """
+        self._check_open()
+        with self._lock:
+            log = self._streams.get(stream)
+            seq = log.places.get(event_id) if log is not None else None
+            if log is None or seq is None:
+                return False
+            event = log.event(seq)
+            log.rows[seq] = (log.rows[seq][0], encode_content(event.with_(data=data, blobs=())))
+            self._snapshots.pop(stream, None)
+            return True
 
     async def delete_stream(self, stream: str) -> int:
         """Remove a stream and its snapshots; return how many events went (STO-09)."""

@@ -14,6 +14,7 @@ from tracehold.events.chain import ChainReport
 from tracehold.events.checks import check_limit, check_stream
 from tracehold.events.event import Event
 from tracehold.events.following import Followers, follow
+from tracehold.events.payload_json import encode_payload
 from tracehold.events.rows import encode_content, encode_envelope
 from tracehold.events.sqlite import erasing, reading, verifying
 from tracehold.events.sqlite.appending import Append, Outcome, append_group
@@ -130,6 +131,20 @@ class SQLiteEventStore:
         """
         events: int = await self._writer.run(partial(erasing.scrub, stream=stream))
         return events
+
+    async def replace_data(self, stream: str, event_id: str, data: dict[str, Any]) -> bool:
+        """Replace one event's payload and drop its blob references; say whether the stream holds that id (DEC-14).
+
+        The old bytes are then gone from the file and its write-ahead file. It leaves a record, and the chain verifies.
+
+        Raises:
+            SchemaError: `data` cannot be stored (STO-14); nothing is changed.
+            sqlite3.OperationalError: as `scrub`; replace again.
+        """
+        found: bool = await self._writer.run(
+            partial(erasing.replace_data, stream=stream, event_id=event_id, raw=encode_payload(data))
+        )
+        return found
 
     async def delete_stream(self, stream: str) -> int:
         """Remove a stream and its snapshots, leaving a tombstone; return how many events went (STO-09, DEC-08).

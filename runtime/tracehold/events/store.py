@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from tracehold.events.event import Event
 
@@ -65,6 +65,16 @@ class EventStore(Protocol):
 
     async def scrub(self, stream: str) -> int:
         """Empty every payload of a stream and drop its snapshots; return its number of events (STO-08, ERA-04)."""
+
+    async def replace_data(self, stream: str, event_id: str, data: dict[str, Any]) -> bool:
+        """Replace one event's payload and drop its blob references; say whether the stream holds that id (DEC-14).
+
+        For what an erasure must take out of a stream that stays. The rest of the event stays as it is, the stream's
+        snapshots go, since they may hold what was replaced. Doing it twice changes nothing.
+
+        Raises:
+            SchemaError: `data` cannot be stored (STO-14); nothing is changed.
+        """
 
     async def delete_stream(self, stream: str) -> int:
         """Remove a stream and its snapshots; return how many events went (STO-09)."""

@@ -259,7 +259,7 @@ class Subscription:
         while not self.stopped:
             if not self.queue or (self._redelivering and self.key is None):
                 if self.key is not None and len(self._idle) >= SPARE:
-                    self._workers.discard(asyncio.current_task())  # type: ignore[arg-type]  # a worker is a task
+                    self._workers -= {asyncio.current_task()}
                     return
                 await self._rest()
                 continue

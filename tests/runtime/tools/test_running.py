@@ -105,7 +105,11 @@ class Level(enum.StrEnum):
     PARTIAL = "partial"
 
 
-@pytest.mark.parametrize("status", ["denied", "", None, 3, ["success"], AnyStatus("denied"), object()], ids=lambda value: type(value).__name__ + str(value)[:7])
+@pytest.mark.parametrize(
+    "status",
+    ["denied", "", None, 3, ["success"], AnyStatus("denied"), object()],
+    ids=lambda value: type(value).__name__ + str(value)[:7],
+)
 def test_a_status_set_afterwards_cannot_pass_for_the_word_of_a_gate(run: Run, status: Any) -> None:  # REG-04
     made = ToolResponse("done", data=1)
     made.status = status

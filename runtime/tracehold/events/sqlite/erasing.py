@@ -15,16 +15,23 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from tracehold.core.database import text_to_column
-from tracehold.events.chain import ROOT, Act, name_digest, remains_digest
+from tracehold.events.chain import ROOT, SALT_BYTES, Act, name_digest, remains_digest
 from tracehold.events.event import Event
+from tracehold.events.payload_json import decode_payload
 from tracehold.events.rows import ENVELOPE_FIELDS, encode_content, encode_time
 from tracehold.events.scrubbing import ERASED, RUN_ERASED, scrubbed
 from tracehold.events.sqlite.heads import Head, read_head
-from tracehold.events.sqlite.reading import COLUMN_LIST, to_event
+from tracehold.events.sqlite.reading import COLUMN_LIST, SCRUBBED, to_event
 from tracehold.events.store import StoredSnapshot
 
 COMPACT_BYTES: Final = 64 * 1024 * 1024
 """Dead bytes below which a file is never rewritten by itself."""
+
+REPLACED: Final = 2
+"""In the column `erased`: the content stands for another one that is gone; 1 is a content that was scrubbed."""
+
+_ROOM: Final = SALT_BYTES - 2
+"""Bytes that a content may grow by when its salt goes: less what the row's header and the column `erased` may take."""
 
 _DEAD_PART: Final = 3
 """Rewrite a file when more than one in this many of its bytes is dead: the work stays in proportion to the erasures."""
@@ -62,6 +69,44 @@ def scrub(connection: sqlite3.Connection, stream: str) -> int:
             _record(connection, "scrub", stream, head, _remains(connection, head.no))
     _reclaim(connection)
     return head.last_seq + 1 if head else 0
+
+
+def replace_data(connection: sqlite3.Connection, stream: str, event_id: str, raw: bytes) -> bool:
+    """Replace one event's payload and drop its blob references; say whether the stream holds that id (DEC-14).
+
+    Args:
+        connection: the one that writes.
+        stream: whose event.
+        event_id: which.
+        raw: the new payload, by `encode_payload`.
+
+    Raises:
+        sqlite3.OperationalError: as `scrub`; replace again.
+    """
+    grown = False
+    with writing(connection):
+        head = read_head(connection, stream)
+        query = f"SELECT {COLUMN_LIST}, salt IS NULL FROM log_events WHERE stream_no = ? AND id = ?"  # noqa: S608 - column names of our own
+        row = connection.execute(query, (head.no, event_id)).fetchone() if head is not None else None
+        if head is not None and row is not None:
+            _drop_snapshots(connection, stream)
+            *columns, emptied = row
+            content = encode_content(to_event(stream, tuple(columns)).with_(data=decode_payload(raw), blobs=()))
+            if (content, REPLACED) != (row[2], row[1]):
+                growth = len(content.encode()) - len(row[2].encode())
+                # The salt that goes makes room for a few bytes; a row that needs more would move others.
+                grown = growth > (0 if emptied else _ROOM)
+                connection.execute(
+                    "UPDATE log_events SET content = ?, salt = NULL, erased = ? WHERE stream_no = ? AND seq = ?",
+                    (content, REPLACED, head.no, row[0]),
+                )
+                connection.execute("UPDATE log_space SET dead_bytes = dead_bytes + ?", (max(-growth, 0),))
+                _record(connection, "replace", stream, head, _remains(connection, head.no))
+    if grown:
+        compact(connection)
+    else:
+        _reclaim(connection)
+    return row is not None
 
 
 def delete_stream(connection: sqlite3.Connection, stream: str) -> int:
@@ -113,7 +158,7 @@ def compact(connection: sqlite3.Connection) -> None:
 
 def _empty_contents(connection: sqlite3.Connection, stream: str, no: int) -> bool:
     """Empty what is not yet; say whether anything was."""
-    query = f"SELECT {COLUMN_LIST} FROM log_events WHERE stream_no = ? AND erased = 0 ORDER BY seq"  # noqa: S608 - column names of our own
+    query = f"SELECT {COLUMN_LIST} FROM log_events WHERE stream_no = ? AND erased <> {SCRUBBED} ORDER BY seq"  # noqa: S608 - column names of our own
     freed = 0
     changes: list[tuple[str, int, int]] = []
     for row in connection.execute(query, (no,)):
@@ -122,7 +167,8 @@ def _empty_contents(connection: sqlite3.Connection, stream: str, no: int) -> boo
             freed += len(row[2]) - len(left)
             changes.append((left, no, row[0]))
     connection.executemany(
-        "UPDATE log_events SET content = ?, salt = NULL, erased = 1 WHERE stream_no = ? AND seq = ?", changes
+        f"UPDATE log_events SET content = ?, salt = NULL, erased = {SCRUBBED} WHERE stream_no = ? AND seq = ?",  # noqa: S608 - a number of our own
+        changes,
     )
     connection.execute("UPDATE log_space SET dead_bytes = dead_bytes + ?", (max(freed, 0),))
     return bool(changes)
@@ -139,7 +185,9 @@ def _left_of(event: Event) -> str | None:
 
 def _remains(connection: sqlite3.Connection, no: int) -> bytes:
     return remains_digest(
-        connection.execute("SELECT seq, content FROM log_events WHERE stream_no = ? AND erased = 1 ORDER BY seq", (no,))
+        connection.execute(
+            "SELECT seq, erased, content FROM log_events WHERE stream_no = ? AND erased <> 0 ORDER BY seq", (no,)
+        )
     )
 
 

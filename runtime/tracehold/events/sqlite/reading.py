@@ -19,14 +19,18 @@ _READ: Final = f"""SELECT {COLUMN_LIST} FROM log_events
     WHERE stream_no = (SELECT no FROM log_streams WHERE name = ?) AND stream_no IS NOT NULL AND seq >= ?
     ORDER BY seq LIMIT ?"""  # noqa: S608 - column names of our own
 
+SCRUBBED: Final = 1
+"""In the column `erased`: the content was emptied, and reads as such."""
+
 _IDS_AT_ONCE: Final = 500
 _EVERYTHING: Final = -1
+_NOTHING: Final = '{"data": {}}'
 
 
 def to_event(stream: str, row: tuple[Any, ...], *, dup: bool = False) -> Event:
     """Return the event of a row of `COLUMNS`."""
     seq, erased, content, *envelope = row
-    return build(stream, seq, decode_envelope(tuple(envelope)), content, erased=bool(erased), dup=dup)
+    return build(stream, seq, decode_envelope(tuple(envelope)), content, erased=erased == SCRUBBED, dup=dup)
 
 
 def read_events(connection: sqlite3.Connection, stream: str, from_seq: int, limit: int | None) -> list[Event]:
@@ -78,7 +82,15 @@ def _run_events(connection: sqlite3.Connection, column: str, narrowed: str) -> I
     query = f"""SELECT s.name, {columns} FROM log_streams s
         JOIN log_events e ON e.stream_no = s.no AND e.seq = s.{column}
         WHERE s.{column} IS NOT NULL {narrowed} ORDER BY s.no"""  # noqa: S608 - column names of our own
-    return [(name, to_event(name, tuple(row))) for name, *row in connection.execute(query)]
+    return [(name, _listed(name, tuple(row))) for name, *row in connection.execute(query)]
+
+
+def _listed(stream: str, row: tuple[Any, ...]) -> Event:
+    """Return an event for the list of runs; one whose content is damaged says nothing, and hides no other (RCV-09)."""
+    try:
+        return to_event(stream, row)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return to_event(stream, (row[0], False, _NOTHING, *row[3:]))
 
 
 def load_snapshot(connection: sqlite3.Connection, stream: str, name: str) -> StoredSnapshot | None:

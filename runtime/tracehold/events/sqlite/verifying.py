@@ -42,7 +42,7 @@ def verify(connection: sqlite3.Connection, stream: str | None) -> ChainReport:
     connection.execute("BEGIN")  # one state of the file, whatever is appended meanwhile
     try:
         acts = _read_acts(connection, found)
-        scrubs = {act.stream_no: act for act in acts if act.kind == "scrub"}  # the last of each
+        scrubs = {act.stream_no: act for act in acts if act.kind in {"scrub", "replace"}}  # the last of each
         query = "SELECT no, name, last_seq, head, started_seq, completed_seq FROM log_streams"
         if stream is None:
             rows = connection.execute(f"{query} ORDER BY no")
@@ -90,7 +90,7 @@ def _check_stream(
     scrubbed_to = scrub.last_seq if scrub else -1
     chain: bytes | None = ROOT
     seq = -1
-    remains: list[tuple[int, str]] = []
+    remains: list[tuple[int, int, str]] = []
     first: dict[str, int] = {}
     for number, erased, content, salt, digest, stored_chain, *envelope in connection.execute(_EVENTS, (no,)):
         if not isinstance(number, int):
@@ -105,7 +105,7 @@ def _check_stream(
             found.note(name, number, "its envelope or hash was changed, or an event before it was")
             chain = stored_chain
         if erased:
-            remains.append((number, content))
+            remains.append((number, erased, content))
             if number > scrubbed_to:
                 found.note(name, number, "its content was emptied, and no erasure is on record")
         elif _digest(salt, content) != digest:
@@ -143,9 +143,9 @@ def _digest(salt: bytes, content: str) -> bytes | None:
         return None
 
 
-def _remains(pairs: list[tuple[int, str]]) -> bytes | None:
+def _remains(left: list[tuple[int, int, str]]) -> bytes | None:
     try:
-        return remains_digest(pairs)
+        return remains_digest(left)
     except TypeError:
         return None
 

@@ -1,0 +1,252 @@
+"""`tracehold log`: looks into the log file of an engine, whether or not the engine runs. Nothing is ever written."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from tracehold.core.errors import StoreError
+from tracehold.events.cloudevents import to_cloudevent
+from tracehold.events.event import FIELDS, Event
+from tracehold.events.sqlite import reading, verifying
+from tracehold.events.sqlite.layout import check_version
+from tracehold.events.store import RunInfo
+
+from tracehold_collector.cli.options import JsonOption
+from tracehold_collector.cli.render import cell
+from tracehold_collector.cli.render import show as show_rows
+
+COMPLETED: Final = "aaa.run.completed"
+_LOOK_S: Final = 0.2
+_PAGE: Final = 1000
+_SHOWN_CHARS: Final = 120
+
+File = Annotated[Path, typer.Argument(help="The engine's log: the file its SQLiteEventStore was given.")]
+RunId = Annotated[str, typer.Argument(help="A run's id, as 'tracehold log list' shows it.")]
+
+log = typer.Typer(
+    no_args_is_help=True,
+    help="Look into an engine's log file: its runs, their events, whether it was altered. Opens it read-only; the "
+    "engine may be running.",
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the verbs."""
+    app.add_typer(log, name="log")
+
+
+@log.command("list")
+def list_(
+    file: File,
+    open_only: Annotated[bool, typer.Option("--open", help="Only runs that have not ended.")] = False,
+    tenant: Annotated[str | None, typer.Option(help="Only runs of this tenant.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the runs in a log, oldest first: algorithm, tenant, how each ended, how many events it has."""
+    with _opened(file) as connection:
+        runs = reading.run_index(connection, open_only=open_only)
+        sizes = dict(connection.execute("SELECT name, last_seq + 1 FROM log_streams"))
+    rows = [_run_row(info, sizes.get(info.stream)) for info in runs if tenant in {None, info.started.tenant}]
+    show_rows(rows, as_json=as_json, empty="no runs in this log" if not open_only else "no open runs in this log")
+
+
+@log.command()
+def show(file: File, run: RunId, as_json: JsonOption = False) -> None:
+    """Show the events of a run, in order. With --json whole, without it each payload's first characters."""
+    with _opened(file) as connection:
+        _require(connection, file, run)
+        _print(_events(connection, run), as_json=as_json)
+
+
+@log.command()
+def tail(
+    file: File,
+    run: RunId,
+    last: Annotated[int, typer.Option("--last", "-n", min=0, help="How many past events to begin with.")] = 10,
+    as_json: JsonOption = False,
+) -> None:
+    """Follow a run: its last events, then each new one, until the run has ended or Ctrl-C."""
+    with _opened(file) as connection:
+        _require(connection, file, run)
+        newest = reading.last_seq(connection, run)
+        following = max(0, newest + 1 - last)
+        ended = any(event.type == COMPLETED for event in _events(connection, run))
+        while True:
+            for event in _events(connection, run, following):
+                following = event.seq + 1
+                ended = ended or event.type == COMPLETED
+                _print_line(event, as_json=as_json)
+            sys.stdout.flush()
+            if ended:
+                return
+            time.sleep(_LOOK_S)
+            _require(connection, file, run)  # deleted meanwhile: there is nothing left to wait for
+
+
+@log.command()
+def verify(
+    file: File,
+    run: Annotated[str | None, typer.Argument(help="Only this run; default the whole file.")] = None,
+    heads: Annotated[
+        bool, typer.Option("--heads", help="Also print each stream's last hash: kept elsewhere, it proves a rewrite.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Check the hash chains: an edit, a cut tail or a removed run shows, a documented erasure does not.
+
+    Exits 1 when something does not fit. Whoever can write the file can also compute the whole chain anew: against that,
+    keep heads elsewhere.
+    """
+    with _opened(file) as connection:
+        if run is not None:
+            _require(connection, file, run)
+        report = verifying.verify(connection, run)
+    problems = [{"stream": one.stream, "seq": one.seq, "problem": one.what} for one in report.problems]
+    if as_json:
+        told: dict[str, Any] = {
+            "ok": report.ok,
+            "streams": report.streams,
+            "events": report.events,
+            "erased": report.erased,
+            "deleted": report.deleted,
+            "problems": problems,
+            "heads": report.heads,
+        }
+        show_rows([told], as_json=True)
+    else:
+        if problems:
+            show_rows(problems, as_json=False)
+        counted = f"{report.streams:,} streams, {report.events:,} events, {report.erased:,} of them erased"
+        typer.echo(f"{'intact' if report.ok else 'ALTERED'}: {counted}; {report.deleted:,} streams deleted")
+        if heads:
+            show_rows([{"stream": name, "head": head} for name, head in report.heads.items()], as_json=False)
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+@log.command()
+def export(
+    file: File,
+    runs: Annotated[list[str] | None, typer.Argument(help="Runs to export; default every stream.")] = None,
+    cloudevents: Annotated[
+        bool, typer.Option("--cloudevents", help="CloudEvents 1.0 in structured JSON instead.")
+    ] = False,
+) -> None:
+    """Print events as JSON, one a line, in a form that 'tracehold ingest' reads.
+
+    Payloads are in it as the log holds them; those in a blob store are not. Examples: tracehold log export log.db >
+    log.jsonl; tracehold log export log.db r-1 --cloudevents
+    """
+    with _opened(file) as connection:
+        for run in runs or ():
+            _require(connection, file, run)
+        streams = runs or [name for (name,) in connection.execute("SELECT name FROM log_streams ORDER BY no")]
+        for stream in streams:
+            for event in _events(connection, stream):
+                made = to_cloudevent(event) if cloudevents else {"stream": stream, "event": _as_json(event)}
+                sys.stdout.write(json.dumps(made) + "\n")
+
+
+@contextlib.contextmanager
+def _opened(file: Path) -> Iterator[sqlite3.Connection]:
+    """A read-only connection to a log.
+
+    Raises:
+        StoreError: it is none, or cannot be read.
+    """
+    if not file.is_file():
+        raise StoreError(f"there is no log file {file}; give the path that the engine's SQLiteEventStore has")
+    path = file.absolute()
+    try:
+        check_version(str(path))
+        with contextlib.closing(
+            sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, isolation_level=None)
+        ) as connection:
+            known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'log_streams'").fetchone()
+            if known is None:
+                raise StoreError(
+                    f"{file} holds no engine log. Trace files are read by 'tracehold ingest', a collector's store by "
+                    "'tracehold runs'"
+                )
+            yield connection
+    except sqlite3.Error as error:
+        raise StoreError(
+            f"cannot read {file}: {error}. If its folder is read-only, copy the file with its -wal beside it, and read "
+            "the copy"
+        ) from error
+    except (ValueError, TypeError, KeyError) as error:
+        raise StoreError(
+            f"an event in {file} cannot be read ({type(error).__name__}): it was altered or damaged. "
+            "'tracehold log verify' says where"
+        ) from error
+
+
+def _require(connection: sqlite3.Connection, file: Path, run: str) -> None:
+    if reading.last_seq(connection, run) < 0:
+        raise StoreError(f"{file} has no run {run!r}; 'tracehold log list {file}' shows those it has")
+
+
+def _events(connection: sqlite3.Connection, stream: str, from_seq: int = 0) -> Iterator[Event]:
+    while page := reading.read_events(connection, stream, from_seq, _PAGE):
+        yield from page
+        from_seq = page[-1].seq + 1
+
+
+def _run_row(info: RunInfo, events: int | None) -> dict[str, Any]:
+    started, completed = info.started, info.completed
+    ended = completed.data.get("kind") if completed is not None else None
+    return {
+        "started_at": _at(started),
+        "run": info.stream,
+        "algo": started.data.get("algo"),
+        "tenant": started.tenant,
+        "parent": started.data.get("parent"),
+        "ended": ended if completed is not None else "open",
+        "duration_ns": None if completed is None else int((completed.time - started.time).total_seconds() * 1e9),
+        "events": events,
+    }
+
+
+def _print(events: Iterator[Event], *, as_json: bool) -> None:
+    if as_json:
+        for event in events:
+            _print_line(event, as_json=True)
+        return
+    show_rows(
+        [{"seq": event.seq, "at": _at(event), "type": event.type, "data": _shown(event)} for event in events],
+        as_json=False,
+    )
+
+
+def _print_line(event: Event, *, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(json.dumps(_as_json(event)) + "\n")
+    else:
+        typer.echo(f"{event.seq:>5}  {cell('at', _at(event))}  {cell('type', event.type):<26}  {_shown(event)}")
+
+
+def _shown(event: Event) -> str:
+    # ASCII JSON: nothing in a payload can move the terminal's cursor.
+    text = json.dumps(event.data)
+    return text if len(text) <= _SHOWN_CHARS else text[: _SHOWN_CHARS - 3] + "..."
+
+
+def _as_json(event: Event) -> dict[str, Any]:
+    made = {name: getattr(event, name) for name in FIELDS if name != "dup"}
+    made["time"] = _at(event)
+    made["blobs"] = [
+        {"uri": ref.uri, "sha256": ref.sha256, "size": ref.size, "media_type": ref.media_type} for ref in event.blobs
+    ]
+    return made
+
+
+def _at(event: Event) -> str:
+    return event.time.isoformat(timespec="microseconds").replace("+00:00", "Z")
