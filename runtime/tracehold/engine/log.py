@@ -157,6 +157,8 @@ class Log:
             policy or self._policy,
             classify=self._classify,
             what=f"appending to {stream}",
+            # A store that hangs is an outage too: no attempt takes longer than the whole may.
+            attempt_timeout_s=(policy or self._policy).max_elapsed_s,
         )
         return stored, failures > 0
 

@@ -78,7 +78,7 @@ async def _read_on(runs: Runs, run: ActiveRun) -> None:
 
 def _hand_over(run: ActiveRun, event: Event) -> None:
     """Let an event be delivered and its consequences be drawn, if an append of ours stored it."""
-    if run.unsure.pop(event.id, None) is not None:
+    if run.settle_doubt(event.id):
         event = event.with_(dup=False)
         run.outbox.append(event)
         run.owed.append(event)

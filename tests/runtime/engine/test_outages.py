@@ -382,3 +382,18 @@ def test_a_slow_handler_slows_all_who_emit_to_a_run_and_not_the_first_only(
         assert seen == [f"e{n}" for n in range(40)]
 
     run(main())
+
+
+def test_a_store_that_hangs_is_an_outage_too(store: EventStore) -> None:  # ENG-34, ENG-37
+    async def main() -> None:
+        faulty = FaultyStore(store)
+        async with engine_on(faulty, store_retry=RetryPolicy(max_elapsed_s=0.05)) as engine:
+            handle = await engine.start(Idle(), {}, run_id="r")
+            fault = faulty.hang("append")
+            with pytest.raises(StoreUnavailable, match="TimeoutError"):
+                await handle.signal("note", {})
+            fault.release.set()
+            assert (await handle.signal("note", {})) is not None
+        await store.aclose()
+
+    run(main())
