@@ -15,6 +15,7 @@ from figures import table
 
 HERE = Path(__file__).parent
 FACTS = HERE.parent / "tests" / "contract" / "documented_a.json"
+ENGINE_FACTS = FACTS.with_name("documented_b.json")
 
 OURS = "tracehold"
 KINDS = ("tool_call", "llm_call")
@@ -45,15 +46,16 @@ class Side:
         return answer
 
 
-def sides(ours: str | None, peer: str | None) -> tuple[Side, Side | None]:
+def sides(ours: str | None, peer: str | None, facts: Path = FACTS) -> tuple[Side, Side | None]:
     """Ours and, when an interpreter is named that has it, the peer.
 
     Args:
         ours: an interpreter that has Tracehold; default the one that runs this. Give one of the peer's version.
         peer: an interpreter that has the documented package; default `TRACEHOLD_PEER_PYTHON`.
+        facts: the frozen facts of the document, which name that package.
     """
     peer = peer or os.environ.get("TRACEHOLD_PEER_PYTHON")
-    package = json.loads(FACTS.read_text("utf-8"))["package"]
+    package = json.loads(facts.read_text("utf-8"))["package"]
     found = peer and not subprocess.run([peer, "-c", f"import {package}"], capture_output=True, check=False).returncode
     return Side(OURS, ours or sys.executable), Side(package, peer) if peer and found else None
 

@@ -4,8 +4,8 @@ Machines are shared and noisy: quote the ratios. Absolute figures are goals, and
 they were measured on, which is printed first.
 
 With `--peer-python` (or `TRACEHOLD_PEER_PYTHON`) naming an interpreter that has the package of the documented runtime,
-its emit and its behaviour under a lock are measured in turns with ours; give `--python` an interpreter of the same
-version that has Tracehold.
+its emit and its behaviour under a lock are measured in turns with ours, and with one that has the package of the
+documented engine, that engine; give `--python` an interpreter of the same version that has Tracehold.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import burst
 import emit
+import engine
 import gates
 import ingest
 import locked
@@ -34,6 +35,8 @@ class Chosen:
     rounds: int
     ours: peer.Side
     other: peer.Side | None
+    engine: peer.Side | None
+    sizes: engine.Sizes
 
 
 PARTS: dict[str, Callable[[Chosen], None]] = {
@@ -42,6 +45,7 @@ PARTS: dict[str, Callable[[Chosen], None]] = {
     "burst": lambda _chosen: burst.run(),
     "gates": lambda chosen: gates.run(chosen.calls),
     "locked": lambda chosen: locked.run(chosen.ours, chosen.other),
+    "engine": lambda chosen: engine.run(chosen.ours, chosen.engine, chosen.sizes),
     "ingest": lambda chosen: ingest.run(chosen.seconds),
 }
 
@@ -56,10 +60,18 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="rounds of A B B A against the peer")
     parser.add_argument("--peer-python", help="an interpreter that has the documented runtime's package")
     parser.add_argument("--python", help="the interpreter that runs ours beside it; default this one")
+    parser.add_argument("--open-runs", type=int, default=1_000, help="runs the engine recovers; the goal is for 10,000")
+    parser.add_argument("--finished-runs", type=int, default=5_000, help="runs its memory must not grow over")
     given = parser.parse_args()
     print(f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.machine()} {platform.system()}\n")
     chosen = Chosen(
-        given.seconds, given.events, given.calls, given.rounds, *peer.sides(given.python, given.peer_python)
+        given.seconds,
+        given.events,
+        given.calls,
+        given.rounds,
+        *peer.sides(given.python, given.peer_python),
+        engine=peer.sides(given.python, given.peer_python, peer.ENGINE_FACTS)[1],
+        sizes=engine.Sizes(given.rounds, given.open_runs, given.finished_runs),
     )
     for name in given.only or PARTS:
         PARTS[name](chosen)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -378,15 +379,23 @@ def test_of_two_that_resume_at_once_one_runs_the_tool(db: Path, decision: Any) -
 
 
 def test_of_two_that_go_on_after_a_crash_at_once_one_asks_the_model(db: Path) -> None:  # DEC-02
-    def process(*replies: Any) -> Any:
-        return agent(*replies, tools=[Act("look")], checkpoint_store=SqliteCheckpointStore(db))
+    at_once = threading.Barrier(4)
+
+    class ReadTogether(SqliteCheckpointStore):
+        def load(self, *, scope: Scope | None = None) -> str | None:
+            saved = super().load(scope=scope)
+            at_once.wait(timeout=20)
+            return saved
+
+    def process(*replies: Any, store: type[SqliteCheckpointStore] = SqliteCheckpointStore) -> Any:
+        return agent(*replies, tools=[Act("look")], checkpoint_store=store(db))
 
     class Gone(BaseException):
         pass
 
     with pytest.raises(Gone):
         process(turn(("look", 1)), Gone()).run("look")
-    workers = [process("done") for _ in range(4)]
+    workers = [process("done", store=ReadTogether) for _ in range(4)]
     results = asyncio.run(race(*(worker.aresume() for worker in workers)))
 
     assert results.count("done") == 1
