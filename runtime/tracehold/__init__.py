@@ -20,6 +20,7 @@ from tracehold.core.version import __version__
 if TYPE_CHECKING:
     from tracehold.agent.agent import Agent as Agent
     from tracehold.agent.agent_tool import AgentTool as AgentTool
+    from tracehold.agent.engine_agent import EngineAgent as EngineAgent
     from tracehold.context import CallableSource as CallableSource
     from tracehold.context import ContextBuilder as ContextBuilder
     from tracehold.context import ContextConfig as ContextConfig
@@ -77,6 +78,8 @@ if TYPE_CHECKING:
     from tracehold.engine import RetentionPolicy as RetentionPolicy
     from tracehold.engine import RunHandle as RunHandle
     from tracehold.engine import TenantScope as TenantScope
+    from tracehold.engine.observer import Observer as Observer
+    from tracehold.engine.observer import observe_history as observe_history
     from tracehold.events.blobs import BlobStore as BlobStore
     from tracehold.events.blobs import FileBlobStore as FileBlobStore
     from tracehold.events.blobs import InMemoryBlobStore as InMemoryBlobStore
@@ -202,6 +205,7 @@ _HOME: Final = {
     "EVENT_TYPES": "tracehold.observability.event_types",
     "Embedder": "tracehold.retrieval",
     "Engine": "tracehold.engine",
+    "EngineAgent": "tracehold.agent.engine_agent",
     "ErasureReport": "tracehold.engine",
     "Event": "tracehold.events.event",
     "EventBus": "tracehold.events.bus",
@@ -239,6 +243,7 @@ _HOME: Final = {
     "Message": "tracehold.core.message",
     "MessageRole": "tracehold.core.message",
     "OTelExporter": "tracehold.observability.exporters.otel",
+    "Observer": "tracehold.engine.observer",
     "OpenAIClient": "tracehold.llm.openai_client",
     "Outcome": "tracehold.core.outcome",
     "OutcomeKind": "tracehold.core.outcome",
@@ -312,6 +317,7 @@ _HOME: Final = {
     "governed_chat": "tracehold.execution.governed",
     "load_policy": "tracehold.governance.policy_file",
     "new_run_id": "tracehold.core.run_context",
+    "observe_history": "tracehold.engine.observer",
     "parse_policy": "tracehold.governance.policy_file",
     "standard_redactor": "tracehold.privacy.redactors",
     "to_cloudevent": "tracehold.events.cloudevents",

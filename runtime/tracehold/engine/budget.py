@@ -7,7 +7,10 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+try:
+    from pydantic import BaseModel, ConfigDict, Field, field_validator
+except ImportError as error:
+    raise ImportError("the engine needs pydantic: pip install 'tracehold[engine]'") from error
 
 from tracehold.engine.event_types import CHILD_COMPLETED
 from tracehold.events.event import Event
