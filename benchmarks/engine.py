@@ -27,8 +27,9 @@ _GROWTH_GOAL_BYTES = 256
 """A run, over the last two fifths. A run kept in memory is thousands; SQLite's caches have filled by then."""
 
 Answers = dict[str, list[dict[str, Any]]]
-Row = tuple[str, str, str, str, str]
-COLUMNS = ("figure", "ours", "peer", "ours / peer", "goal")
+Row = tuple[str, str, str, str, str, str]
+COLUMNS = ("figure", "ours", "peer", "ours / peer", "rounds", "goal")
+_PER_ROUND = 2
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,18 @@ def _ratio(figures: list[list[float]]) -> float | None:
 def _row(name: str, figures: list[list[float]], goal: str) -> Row:
     told = [_figure(statistics.median(side)) for side in figures]
     ratio = _ratio(figures)
-    return (name, told[0], told[1] if len(told) > 1 else "-", "-" if ratio is None else f"{ratio:.2f}", goal)
+    shown = "-" if ratio is None else f"{ratio:.2f}"
+    return (name, told[0], told[1] if len(told) > 1 else "-", shown, _spread(figures), goal)
+
+
+def _spread(figures: list[list[float]]) -> str:
+    """The smallest and the largest ratio of a round."""
+    count = len(figures[0]) // _PER_ROUND
+    if len(figures) == 1 or not count:
+        return ""
+    rounds = [[sum(side[_PER_ROUND * number :][:_PER_ROUND]) for number in range(count)] for side in figures]
+    ratios = [mine / theirs for mine, theirs in zip(*rounds, strict=True)]
+    return f"{min(ratios):.2f} to {max(ratios):.2f}"
 
 
 def _figure(value: float) -> str:

@@ -24,7 +24,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +69,7 @@ class Steps:
     def __init__(self, names: Names) -> None:
         self._success = names.OutcomeKind.SUCCESS
         self.awaited: set[str] = set()
+        self.all_ended = asyncio.Event()
 
     def subscriptions(self) -> list[str]:
         """What starts a run, and what continues it."""
@@ -79,6 +80,8 @@ class Steps:
         if event.type == _STEP or not event.data["input"]["open"]:
             await ctx.engine.complete(event.run_id, self._success, value={"ok": True})
             self.awaited.discard(event.run_id)
+            if not self.awaited:
+                self.all_ended.set()
         return []
 
 
@@ -198,8 +201,8 @@ async def recover(names: Names, folder: Path, count: str) -> dict[str, Any]:
         adopted = len(await bench.engine.recover([bench.algorithm]))
         recovered = time.perf_counter() - begun
         # A caller waiting on each run would be measured too; what the algorithm has completed is in the log.
-        while awaited and time.perf_counter() - begun < _PATIENCE_S:
-            await asyncio.sleep(0.02)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(bench.algorithm.all_ended.wait(), _PATIENCE_S)
         done = time.perf_counter() - begun
     return {"adopted": adopted, "unfinished": len(awaited), "recover_s": recovered, "all_done_s": done}
 

@@ -61,7 +61,7 @@ def main() -> None:
     parser.add_argument("--peer-python", help="an interpreter that has the documented runtime's package")
     parser.add_argument("--python", help="the interpreter that runs ours beside it; default this one")
     parser.add_argument("--open-runs", type=int, default=1_000, help="runs the engine recovers; the goal is for 10,000")
-    parser.add_argument("--finished-runs", type=int, default=5_000, help="runs its memory must not grow over")
+    parser.add_argument("--finished-runs", type=int, default=10_000, help="runs its memory must not grow over")
     given = parser.parse_args()
     print(f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.machine()} {platform.system()}\n")
     chosen = Chosen(

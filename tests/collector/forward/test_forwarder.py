@@ -180,6 +180,7 @@ def test_what_is_refused_is_not_sent_again_and_counted(receiver, forwarder_to, m
     with structlog.testing.capture_logs() as logs:
         forwarder.submit([make_record(1)])
         assert forwarder.force_flush(20)
+        poll(lambda: logs)
     forwarder.submit([make_record(2)])
     assert forwarder.force_flush(20)
     assert len(receiver.requests) == 2
