@@ -11,6 +11,7 @@ from tracehold.agent import decisions
 from tracehold.agent.journal import INNER, Journal
 from tracehold.agent.loop import DurableMark, KeptResult, Suspended, forget_inside, run_turns
 from tracehold.agent.run_record import RunRecord
+from tracehold.core.clock import now_ns
 from tracehold.core.errors import GuardrailTripwireError, RunCancelled, RunLimitExceeded, SessionError
 from tracehold.core.message import Message
 from tracehold.core.run_context import current_run_id, current_step, new_run_id
@@ -151,7 +152,7 @@ class Agent:
     ) -> str | Interrupt:
         """Begin a run whose state is kept at `place`; an `inner` one belongs to a call of another agent's run."""
         run_id = current_run_id() or run_id or new_run_id()
-        meta = {"agent": self.name} | ({INNER: True} if inner else {})
+        meta = {"agent": self.name, "began_at_ns": now_ns()} | ({INNER: True} if inner else {})
         state = ExecutionState([], input_text, remaining=self.max_turns, run_id=run_id, meta=meta)
         journal = Journal(self.checkpoint_store, place, state)
         record = self._record(state, scope, trace_carrier, resumed=False)
@@ -422,6 +423,7 @@ class Agent:
             state.run_id or new_run_id(),
             step=state.step + 1 if resumed else 0,  # the suspension itself was recorded after the state was saved
             resumed=resumed,
+            began_at_ns=state.meta.get("began_at_ns") if resumed else None,
             policy=self.run_policy,
             scope=scope,
             trace_carrier=trace_carrier,

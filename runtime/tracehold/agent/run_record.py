@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from tracehold.core.clock import NS_PER_MS, now_ns
 from tracehold.core.ids import new_span_id
 from tracehold.core.run_context import OpenSpan, RunContext, current_run, current_span, enter_span, leave_span
 from tracehold.core.scope import Scope
@@ -25,6 +26,7 @@ class RunRecord:
         run_id: of a new run; ignored inside an outer one.
         step: where a continued run stands.
         resumed: whether it continues one that was suspended or interrupted.
+        began_at_ns: when that one began, UTC nanoseconds; its end tells the width of the whole, waiting included.
         policy: the run's limits; an outer run's hold instead.
         scope: whom the run is for.
         trace_carrier: an upstream W3C carrier.
@@ -38,6 +40,7 @@ class RunRecord:
         *,
         step: int = 0,
         resumed: bool = False,
+        began_at_ns: int | None = None,
         policy: RunPolicy | None = None,
         scope: Scope | None = None,
         trace_carrier: Mapping[str, str] | None = None,
@@ -67,6 +70,7 @@ class RunRecord:
         self._span = OpenSpan(span_id, run, parent, agent if self.joined else None)
         self._span_token = enter_span(self._span)
         self._place = Place(run, parent)
+        self._began_at_ns = began_at_ns
         if not self.joined:
             self._tell_tracer("run_opened")
             self._begin(resumed=resumed)
@@ -102,9 +106,20 @@ class RunRecord:
             elif fields.get("status") == "suspended":
                 self._emit({"type": RUN_SUSPEND, **fields})
             else:
-                self._emit({"type": RUN_END, **timing, **self._ids(), **fields})
+                self._emit({"type": RUN_END, **timing, **self._whole(), **self._ids(), **fields})
         finally:
             self._leave()
+
+    def _whole(self) -> dict[str, int]:
+        """The width of a run from its first start, when this process only continued it."""
+        if self._began_at_ns is None:
+            return {}
+        duration_ns = max(0, now_ns() - self._began_at_ns)  # another machine's clock may be ahead
+        return {
+            "started_at_ns": self._began_at_ns,
+            "duration_ns": duration_ns,
+            "latency_ms": duration_ns // NS_PER_MS,
+        }
 
     def _ids(self) -> dict[str, Any]:
         parent = self._span.parent.span_id if self._span.parent is not None else self.run.root_span_id

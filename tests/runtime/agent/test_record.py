@@ -296,3 +296,16 @@ def test_calls_stand_below_their_run_in_the_tree(tracer: Tracer) -> None:
     root = only(tracer, "run_end")["span_id"]
     assert {event["parent_span_id"] for event in of(tracer, "tool_call", "llm_call")} == {root}
     assert len({event["span_id"] for event in of(tracer, "tool_call", "llm_call")}) == 3
+
+
+def test_a_resumed_run_ends_as_wide_as_the_whole_run_was(store: SqliteCheckpointStore, tracer: Tracer) -> None:
+    # EXEC-06: a waterfall draws one bar from the first start to the end, the time of the person included
+    worker = agent(turn(("pay", 1)), "done", tools=[Act("pay", confirm=True)], checkpoint_store=store, tracer=tracer)
+    worker.run("pay")
+    worker.resume(True)
+    first, again = of(tracer, "run_start")
+    end = only(tracer, "run_end")
+    assert end["span_id"] == first["span_id"]
+    assert end["started_at_ns"] <= first["started_at_ns"] < again["started_at_ns"]
+    assert end["started_at_ns"] + end["duration_ns"] >= again["started_at_ns"]
+    assert end["latency_ms"] == end["duration_ns"] // 1_000_000
