@@ -50,3 +50,27 @@ def decode(data: bytes) -> str:
         return data.decode()
     except UnicodeDecodeError:
         return f"<{len(data)} bytes>"
+
+
+def is_hashable(value: Any) -> bool:
+    """Return whether `value` can be a key or a member of a set."""
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def unused_name(name: Any, taken: set[Any], numbers: dict[Any, int]) -> Any:
+    """Return `name` or the first of `name#2`, `name#3` ... that is not in `taken`: two masked keys never become one.
+
+    Args:
+        name: the name wanted.
+        taken: names in use.
+        numbers: the last number tried by name; kept between calls, so that many equal names cost no more each.
+    """
+    unique = name
+    while unique in taken:
+        numbers[name] = number = numbers.get(name, 1) + 1
+        unique = f"{name}#{number}"
+    return unique

@@ -8,6 +8,8 @@ import re
 from enum import Enum
 from typing import Any, Final
 
+from tracehold.privacy.conversion import is_hashable
+
 _MEDIA_FIELDS: Final = ("media_type", "mime_type", "mimeType", "mediaType", "content_type", "contentType")
 _PADDING_MAX: Final = 2
 _BASE64: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
@@ -51,15 +53,6 @@ def as_set(items: list[Any], *, frozen: bool) -> set[Any] | frozenset[Any]:
     """Return a set of `items`; what cannot stand in one stands there as text."""
     hashable = [item if is_hashable(item) else str(item) for item in items]
     return frozenset(hashable) if frozen else set(hashable)
-
-
-def is_hashable(value: Any) -> bool:
-    """Return whether a value can be a key or stand in a set."""
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
 
 
 def is_attachment(fields: dict[Any, Any]) -> bool:

@@ -12,7 +12,7 @@ from enum import Enum
 from numbers import Number
 from typing import Any, Final, TypeVar
 
-from tracehold.privacy.conversion import is_named_tuple
+from tracehold.privacy.conversion import is_hashable, is_named_tuple, unused_name
 from tracehold.privacy.redactor_keys import (
     ACCOUNT,
     BODY,
@@ -32,7 +32,6 @@ from tracehold.privacy.redactor_shapes import (
     is_attachment,
     is_base64,
     is_data_url,
-    is_hashable,
     name_of,
     with_fields,
 )
@@ -236,7 +235,7 @@ class Walk:
         numbers: dict[Any, int] = {}
         for place, (name, key) in enumerate(zip(names, dict.keys(source), strict=True)):
             if name is not key:
-                names[place] = _unused(name, taken, numbers)
+                names[place] = unused_name(name, taken, numbers)
                 taken.add(names[place])
         return names
 
@@ -343,12 +342,3 @@ def _rebuilt(source: dict[Any, Any], names: list[Any], values: list[Any]) -> dic
     if all(name is key and value is item for name, value, (key, item) in same):
         return source
     return dict(zip(names, values, strict=True))
-
-
-def _unused(name: Any, taken: set[Any], numbers: dict[Any, int]) -> Any:
-    """Return `name` or the first of `name#2`, `name#3` ... that is not taken; `numbers` says where to go on."""
-    unique = name
-    while unique in taken:
-        numbers[name] = number = numbers.get(name, 1) + 1
-        unique = f"{name}#{number}"
-    return unique

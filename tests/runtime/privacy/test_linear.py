@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 from privacy_samples import alnum
-from tracehold.privacy import DEFAULT_DETECTORS
+from tracehold.privacy import DEFAULT_DETECTORS, Cleaner
+from tracehold.privacy.conversion import unused_name
 from tracehold.privacy.detection import Scanner
 
 _SIZE = 16_000
@@ -104,3 +105,28 @@ def test_no_hint_repeated_costs_more_than_a_bounded_number_of_steps_a_character(
 )
 def test_what_follows_the_part_that_is_kept_is_not_matched(unit):  # RED-21, TRC-10
     assert work(repeated(unit, _SIZE), stop=300) <= work(repeated(unit, 300)) + 1000
+
+
+class CountingSet(set[str]):
+    """A set that counts how often it is asked."""
+
+    asked = 0
+
+    def __contains__(self, member: object) -> bool:
+        self.asked += 1
+        return super().__contains__(member)
+
+
+def test_keys_that_become_one_are_numbered_at_a_cost_in_proportion() -> None:  # DEC-09
+    taken = CountingSet()
+    numbers: dict[str, int] = {}
+    for _ in range(500):
+        taken.add(unused_name("***", taken, numbers))
+    assert len(taken) == 500
+    assert taken.asked <= 3 * 500
+
+
+def test_two_thousand_masked_keys_stay_two_thousand() -> None:  # DEC-09
+    cleaned = Cleaner().clean({f"someone{number}@example.com": number for number in range(2000)})
+    assert len(cleaned) == 2000
+    assert list(cleaned.values()) == list(range(2000))
