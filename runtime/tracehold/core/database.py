@@ -114,7 +114,7 @@ class Database:
         if in_child:
             self._lock = threading.RLock()
             if self._file and self._connection:
-                _leaked.append(self._connection)
+                leak(self._connection)
                 self._connection = None
         elif self._held:
             self._lock.release()
@@ -213,6 +213,11 @@ def text_from_column(value: str | bytes) -> str:
         ValueError: bytes that it never wrote.
     """
     return value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else value
+
+
+def leak(connection: sqlite3.Connection) -> None:
+    """Keep a parent process's connection in a child, unused and open: to close it would drop the parent's locks."""
+    _leaked.append(connection)
 
 
 def create_private(path: str) -> None:

@@ -6,15 +6,15 @@ import os
 import sqlite3
 from datetime import UTC, datetime
 
-from tracehold.core.database import use_write_ahead_log
+from tracehold.core.database import BUSY_WAIT_S, IN_MEMORY, create_private, leak, use_write_ahead_log
 from tracehold.core.errors import ExporterError
 from tracehold.core.forks import watch_forks
 from tracehold.core.jsontext import dumps
 from tracehold.observability.exporters.backlog import Backlog
 from tracehold.observability.exporters.base import Event, TraceExporter
 
-OPEN_WAIT_MS = 5000
 FORK_WAIT_S = 1.0
+"""How long a fork waits for the row that is being written."""
 
 LOCK_WAIT_MS = 20
 """How long an insert may wait for another writer before the row is queued (DEC-11)."""
@@ -26,7 +26,10 @@ class SqliteExporter(TraceExporter):
     """Inserts one row per event into `traces(type, run_id, event, created_at)` (EXP-06, EXP-07).
 
     The file may be shared with the session and checkpoint stores (EXP-08): write-ahead logging, safe across threads
-    and processes. A row that meets a lock waits `LOCK_WAIT_MS`, then is queued in order (DEC-11).
+    and processes. A row that meets a lock waits `LOCK_WAIT_MS`, then is queued in order (DEC-11). A new file is
+    readable by its owner only.
+
+    Not a `core.database.Database`: that waits for seconds, and emit must not; its guards are the same.
 
     Args:
         db_path: the file; default `":memory:"`, for tests.
@@ -35,8 +38,10 @@ class SqliteExporter(TraceExporter):
         ExporterError: the file is no SQLite database or cannot be opened.
     """
 
-    def __init__(self, db_path: str | os.PathLike[str] = ":memory:") -> None:
+    def __init__(self, db_path: str | os.PathLike[str] = IN_MEMORY) -> None:
         self.db_path = os.fspath(db_path)
+        # Opened again after a fork, perhaps from another working directory.
+        self._file = None if self.db_path == IN_MEMORY else os.path.abspath(self.db_path)  # noqa: PTH100 - resolve() follows links
         self._closed = False
         self._held = False
         self._connection: sqlite3.Connection | None = self._open()
@@ -79,12 +84,16 @@ class SqliteExporter(TraceExporter):
     def before_fork(self) -> None:
         """Close the file: a child that opens it while this process has it open loses rows (see `core.forks`)."""
         self._held = self._backlog.hold(FORK_WAIT_S)
-        if self._held and self.db_path != ":memory:":
+        if self._held and self._file:
             self._let_go()
 
     def after_fork(self, *, in_child: bool) -> None:
         """Open the file again at the next row; a child's backlog has a lock of its own."""
-        if self._held and not in_child:
+        if in_child:
+            if self._file and self._connection:  # a row was being written for longer than a fork may wait
+                leak(self._connection)
+                self._connection = None
+        elif self._held:
             self._backlog.release()
 
     def _let_go(self) -> None:
@@ -94,31 +103,33 @@ class SqliteExporter(TraceExporter):
 
     def _insert(self, row: _Row) -> None:
         if self._connection is None:
-            self._connection = self._connect(LOCK_WAIT_MS)
+            self._connection = self._connect(LOCK_WAIT_MS / 1000)
         self._connection.execute("INSERT INTO traces (type, run_id, event, created_at) VALUES (?, ?, ?, ?)", row)
 
     def _open(self) -> sqlite3.Connection:
         try:
-            return self._connect(OPEN_WAIT_MS)
-        except sqlite3.Error as error:
+            return self._connect(BUSY_WAIT_S)
+        except (sqlite3.Error, OSError) as error:
             raise ExporterError(
                 f"cannot use {self.db_path} for traces: {error}. Give SqliteExporter a SQLite file or a new path"
             ) from error
 
-    def _connect(self, wait_ms: int) -> sqlite3.Connection:
+    def _connect(self, wait_s: float) -> sqlite3.Connection:
+        if self._file:
+            create_private(self._file)
         connection = sqlite3.connect(
-            self.db_path, timeout=wait_ms / 1000, isolation_level=None, check_same_thread=False
+            self._file or IN_MEMORY, timeout=wait_s, isolation_level=None, check_same_thread=False
         )
         try:
-            _prepare(connection, wait_ms)
+            _prepare(connection, wait_s)
         except sqlite3.Error:
             connection.close()
             raise
         return connection
 
 
-def _prepare(connection: sqlite3.Connection, wait_ms: int) -> None:
-    use_write_ahead_log(connection, wait_ms / 1000)
+def _prepare(connection: sqlite3.Connection, wait_s: float) -> None:
+    use_write_ahead_log(connection, wait_s)
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute(
         "CREATE TABLE IF NOT EXISTS traces "

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from tracehold import ExporterError, JsonlExporter, MemoryExporter, SqliteExporter, TraceExporter, Tracer
 from tracehold.observability.exporters import backlog
+from tracehold.observability.exporters import sqlite as sqlite_exporter
 from tracehold.observability.exporters.base import DeferredError
 
 Read = Callable[[], list[dict[str, Any]]]
@@ -292,3 +293,50 @@ def test_a_forked_child_writes_to_the_same_sqlite_file(tmp_path: Path) -> None:
         "parent again",
     }
     connection.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_file_named_by_a_relative_path_stays_the_same_after_a_fork_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(tmp_path)
+    exporter = SqliteExporter("a.db")
+    exporter.export({"type": "before"})
+    monkeypatch.chdir(elsewhere)
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    exporter.export({"type": "after"})
+    exporter.close()
+    with sqlite3.connect(tmp_path / "a.db") as connection:
+        assert connection.execute("SELECT count(*) FROM traces").fetchone() == (2,)
+    assert list(elsewhere.iterdir()) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_child_never_uses_its_parents_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_exporter, "FORK_WAIT_S", 0.01)
+    exporter = SqliteExporter(tmp_path / "a.db")
+    exporter.export({"type": "parent"})
+    assert exporter._backlog.hold(1)  # a row is being written for longer than the fork may wait
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if exporter._connection is None else 1)
+    exporter._backlog.release()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    exporter.close()
+
+
+def test_a_new_file_is_its_owners_alone(tmp_path: Path) -> None:
+    SqliteExporter(tmp_path / "a.db").close()
+    assert stat.S_IMODE((tmp_path / "a.db").stat().st_mode) == 0o600
+
+
+def test_a_folder_that_is_not_there_is_told_like_any_file_that_cannot_be_used(tmp_path: Path) -> None:
+    with pytest.raises(ExporterError, match="cannot use"):
+        SqliteExporter(tmp_path / "missing" / "a.db")
