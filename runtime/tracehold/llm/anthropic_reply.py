@@ -14,6 +14,13 @@ from tracehold.llm.wire import count, text, tool_call
 _PLAIN: Final = frozenset({"text", "tool_use"})
 """Blocks that content and `tool_calls` hold completely; any other must go back as it came."""
 _PIECES: Final = "_pieces"
+_PIECES_OF: Final = "_pieces_of"
+_GROWING: Final = {
+    "text_delta": "text",
+    "thinking_delta": "thinking",
+    "signature_delta": "signature",
+}
+"""Delta to the field it lengthens. Pieces are joined once, at the end: a text that grows by copying is quadratic."""
 
 
 def read_usage(usage: Mapping[str, Any]) -> Usage | None:
@@ -92,7 +99,7 @@ class EventAssembler:
 
     def response(self) -> LLMResponse:
         """Return what came so far."""
-        blocks = [self._blocks[index] for index in sorted(self._blocks)]
+        blocks = [_joined(self._blocks[index]) for index in sorted(self._blocks)]
         return _response(blocks, self._stop_reason, self._model, read_usage(self._usage))
 
     def _count(self, usage: Any) -> None:
@@ -102,21 +109,26 @@ class EventAssembler:
 
 def _extend(block: Block, delta: Mapping[str, Any]) -> str:
     """Add a delta to its block; return the text that the reply grows by."""
-    kind = delta.get("type")
-    if kind == "text_delta":
-        block["text"] = text(block.get("text")) + text(delta.get("text"))
-        return text(delta.get("text"))
+    kind = str(delta.get("type"))
     if kind == "input_json_delta":
         piece = text(delta.get("partial_json"))
         block.setdefault(_PIECES, []).append(piece)
         return piece if block.get("name") == OUTPUT_TOOL else ""
-    if kind == "thinking_delta":
-        block["thinking"] = text(block.get("thinking")) + text(delta.get("thinking"))
-    elif kind == "signature_delta":
-        block["signature"] = text(block.get("signature")) + text(delta.get("signature"))
-    elif kind == "citations_delta":
+    if kind == "citations_delta":
         block["citations"] = [*(block.get("citations") or ()), delta.get("citation")]
+    elif kind in _GROWING:
+        field = _GROWING[kind]
+        piece = text(delta.get(field))
+        block.setdefault(_PIECES_OF, {}).setdefault(field, [text(block.get(field))]).append(piece)
+        return piece if field == "text" else ""
     return ""
+
+
+def _joined(block: Block) -> Block:
+    """Return a streamed block with its pieces of text put together."""
+    pieces = block.get(_PIECES_OF, {})
+    rest = {name: value for name, value in block.items() if name != _PIECES_OF}
+    return rest | {field: "".join(told) for field, told in pieces.items()}
 
 
 def _whole(block: Block) -> Block:

@@ -224,7 +224,7 @@ class Tracer:
             full = self._cleaner.clean_event(stamped, structural=STRUCTURAL, max_len=self.content_max_bytes)
             short = {key: value for key, value in full.items() if key not in CONTENT_FIELDS}
             return full, truncate(short, self.max_value_len)
-        if "input" in stamped or "output" in stamped:
+        if not stamped.keys().isdisjoint(CONTENT_FIELDS):
             stamped = {key: value for key, value in stamped.items() if key not in CONTENT_FIELDS}
         short = self._cleaner.clean_event(stamped, structural=STRUCTURAL, max_len=self.max_value_len)
         return short, short

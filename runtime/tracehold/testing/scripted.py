@@ -6,7 +6,6 @@ import asyncio
 import copy
 import inspect
 import itertools
-import json
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -14,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from tracehold.llm.protocol import ChatMessage, LLMResponse, StreamStats, ToolCall, Usage
+from tracehold.llm.wire import tool_call
 
 Said: TypeAlias = str | LLMResponse | BaseException | Sequence[str | BaseException]
 Reply: TypeAlias = Said | Callable[[list[ChatMessage]], Any]
@@ -234,12 +234,7 @@ def _with_calls(calls: list[ToolCall], content: str, usage: Usage | None) -> LLM
 
 
 def _tool_call(name: str, arguments: dict[str, Any] | str | None, call_id: str | None = None) -> ToolCall:
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
-    return {
-        "id": call_id or f"call_{next(_call_numbers)}",
-        "type": "function",
-        "function": {"name": name, "arguments": text},
-    }
+    return tool_call(call_id or f"call_{next(_call_numbers)}", name, {} if arguments is None else arguments)
 
 
 def _given(kwargs: dict[str, Any], **optional: Any) -> dict[str, Any]:
