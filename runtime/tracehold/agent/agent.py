@@ -8,7 +8,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 from tracehold.agent import decisions
-from tracehold.agent.journal import INNER, Journal
+from tracehold.agent.journal import BEGAN_AT_NS, INNER, Journal, began_at_ns
 from tracehold.agent.loop import DurableMark, KeptResult, Suspended, forget_inside, run_turns
 from tracehold.agent.run_record import RunRecord
 from tracehold.core.clock import now_ns
@@ -97,7 +97,7 @@ class Agent:
         if checkpoint_store is not None:
             _check_atomic(checkpoint_store)
             hooks = [KeptResult(), *hooks, DurableMark()]  # nobody's hook stands between a tool and its marks
-        self.harness = Harness(llm, tool_registry=_registry(tools), hooks=hooks, **services)
+        self.harness = Harness(llm, tool_registry=ToolRegistry.from_tools(tools), hooks=hooks, **services)
 
     def run(self, input_text: str, **options: Any) -> str | Interrupt:
         """Do what `arun` does, from code that is not async."""
@@ -152,7 +152,7 @@ class Agent:
     ) -> str | Interrupt:
         """Begin a run whose state is kept at `place`; an `inner` one belongs to a call of another agent's run."""
         run_id = current_run_id() or run_id or new_run_id()
-        meta = {"agent": self.name, "began_at_ns": now_ns()} | ({INNER: True} if inner else {})
+        meta = {"agent": self.name, BEGAN_AT_NS: now_ns()} | ({INNER: True} if inner else {})
         state = ExecutionState([], input_text, remaining=self.max_turns, run_id=run_id, meta=meta)
         journal = Journal(self.checkpoint_store, place, state)
         record = self._record(state, scope, trace_carrier, resumed=False)
@@ -423,7 +423,7 @@ class Agent:
             state.run_id or new_run_id(),
             step=state.step + 1 if resumed else 0,  # the suspension itself was recorded after the state was saved
             resumed=resumed,
-            began_at_ns=state.meta.get("began_at_ns") if resumed else None,
+            began_at_ns=began_at_ns(state) if resumed else None,
             policy=self.run_policy,
             scope=scope,
             trace_carrier=trace_carrier,
@@ -445,14 +445,6 @@ def _end_of(error: BaseException) -> dict[str, Any]:
         told = stopped(error)
         return {"status": told["status"], "rule": told["rule"], "reason": told["reason"]}
     return failed(error)
-
-
-def _registry(tools: Sequence[Tool] | ToolRegistry) -> ToolRegistry:
-    if isinstance(tools, Sequence):
-        registry = ToolRegistry()
-        registry.register_all(tools)
-        return registry
-    return tools
 
 
 def _wait_for(work: Coroutine[Any, Any, Result]) -> Result:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from dataclasses import replace
 from typing import Any
@@ -61,10 +60,6 @@ class AgentTool(Tool):
     def get_parameters(self) -> list[ToolParameter]:
         """Return the one parameter: the task, in words."""
         return [ToolParameter("task", "string", "What to do, with everything that is needed to do it.")]
-
-    def run(self, parameters: dict[str, Any]) -> ToolResponse:
-        """Do what `arun` does, from code that is not async."""
-        return asyncio.run(self.arun(parameters))
 
     async def arun(self, parameters: dict[str, Any]) -> ToolResponse:
         """Run the agent, or go on with the run that this call had begun."""

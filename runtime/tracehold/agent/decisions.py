@@ -156,7 +156,7 @@ def _changed_since(journal: Journal) -> Again:
     """Take back approvals, given before a crash, of calls that are not what was approved any more."""
     again: Again = []
     for ruling in rulings_of(journal):
-        call = next((call for call in journal.calls if call.call_id == ruling.call_id), None)
+        call = _call(journal, ruling.call_id)
         if call is None or call.state != "waiting" or not ruling.approved or ruling.expired:
             continue
         asked = PendingAction(

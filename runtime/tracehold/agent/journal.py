@@ -22,6 +22,14 @@ _CALLS = "calls"
 _CLAIMS = "claims"
 INNER: Final = "inner"
 """Set in the meta of a run that belongs to a call of another one."""
+BEGAN_AT_NS: Final = "began_at_ns"
+"""In the meta of a run: when it began, UTC nanoseconds."""
+
+
+def began_at_ns(state: ExecutionState) -> int | None:
+    """Return when a stored run began; `None` when its state does not say, or not as a time."""
+    told = state.meta.get(BEGAN_AT_NS)
+    return told if type(told) is int and told > 0 else None
 
 
 class Journal:

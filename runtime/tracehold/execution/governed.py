@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from tracehold.core.copying import copy_json
-from tracehold.core.errors import LLMResponseError, RunCancelled, RunLimitExceeded
+from tracehold.core.errors import LLMResponseError
 from tracehold.execution.limits import Limits
-from tracehold.execution.recording import Place, Tracing, failed, stopped, text_of
+from tracehold.execution.recording import Place, Tracing, attach, ended, failed
 from tracehold.execution.running import current_limits
 from tracehold.llm.protocol import ChatMessage, LLMClient, LLMResponse
 from tracehold.observability.event_types import LLM_CALL
@@ -95,8 +95,7 @@ class ModelCall:
         if self._tracer is None:
             return
         try:
-            fields = stopped(error) if isinstance(error, RunLimitExceeded | RunCancelled) else failed(error)
-            Place().emit(self._tracer, self._event(fields))
+            Place().emit(self._tracer, self._event(ended(error)))
         except Exception as second:  # noqa: BLE001 - the first error matters more
             attach(error, second)
 
@@ -170,11 +169,11 @@ class ModelCall:
         """Whether somebody may see prompts and replies (DEC-15)."""
         return bool(getattr(self._tracer, "content", False))
 
-    def settle_failed(self, error: BaseException, usage: Any, fields: dict[str, Any]) -> None:
+    def settle_failed(self, error: BaseException, usage: Any) -> None:
         """Account for a call that broke after it had begun to answer, then record it (HAR-31)."""
         if self._limits is not None:
             self._limits.add_usage(usage)
-        self.fail(error, fields | ({} if usage is None else {"usage": usage}))
+        self.fail(error, {} if usage is None else {"usage": usage})
 
     def fail(self, error: BaseException, fields: dict[str, Any] | None = None) -> None:
         """Record a call that ended with `error`; should that fail too, `error` still wins (HAR-32)."""
@@ -217,13 +216,6 @@ def checked_response(llm: object, response: Any) -> LLMResponse:
             f"{type(llm).__name__} gave back {type(response).__name__} where an LLMResponse is expected"
         )
     return response  # type: ignore[no-any-return]  # judged by its shape (LLM-03)
-
-
-def attach(error: BaseException, second: BaseException) -> None:
-    """Add to `error` that `second` happened while it was on its way out (HAR-32)."""
-    error.add_note(
-        f"while this was on its way out, recording it failed too: {type(second).__name__}: {text_of(second)}"
-    )
 
 
 def _said(response: LLMResponse | str) -> Any:

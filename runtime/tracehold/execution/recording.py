@@ -80,9 +80,21 @@ def failed(error: BaseException) -> dict[str, Any]:
     return {"status": "error", "error_type": type(error).__name__, "error": text_of(error)}
 
 
+def ended(error: BaseException) -> dict[str, Any]:
+    """Return the fields of a call that was never made: stopped by the run's policy, or by an error before it."""
+    return stopped(error) if isinstance(error, RunLimitExceeded | RunCancelled) else failed(error)
+
+
 def text_of(error: BaseException) -> str:
     """Return the error's text; one that cannot be printed must not become another error."""
     try:
         return str(error)
     except Exception:  # noqa: BLE001 - somebody else's __str__
         return "its text cannot be read"
+
+
+def attach(error: BaseException, second: BaseException) -> None:
+    """Add to `error` that `second` happened while it was on its way out (HAR-32)."""
+    error.add_note(
+        f"while this was on its way out, recording it failed too: {type(second).__name__}: {text_of(second)}"
+    )

@@ -32,7 +32,10 @@ def canonical_json(value: Any) -> bytes:
         _write(value, pieces, [])
     except RecursionError as error:  # the caller's own stack was nearly full
         raise CanonicalJsonError("a value is nested too deep for what is left of the stack") from error
-    return "".join(pieces).encode("utf-8")
+    try:
+        return "".join(pieces).encode("utf-8")
+    except UnicodeEncodeError:
+        raise CanonicalJsonError("a text holds a lone surrogate, which UTF-8 cannot carry") from None
 
 
 def digest(value: Any) -> str:
@@ -112,10 +115,7 @@ def _utf16(key: str) -> bytes:
 
 def _text(value: str) -> str:
     # The standard library escapes just what RFC 8785 section 3.2.2.2 wants escaped, in the same form.
-    text = json.dumps(value, ensure_ascii=False)
-    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-        raise CanonicalJsonError("a text holds a lone surrogate, which UTF-8 cannot carry")
-    return text
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _integer(value: int) -> str:

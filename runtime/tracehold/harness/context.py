@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from tracehold.context import NO_CAP, REDUCERS, WindowBudget
-from tracehold.core.errors import RunCancelled, RunLimitExceeded
+from tracehold.core.control import STEERING
 from tracehold.core.message import Message
 from tracehold.core.scope import Scope
 from tracehold.execution.recording import Place, emit, failed
@@ -38,7 +38,7 @@ async def summarize(
     """
     try:
         response = await call([{"role": "system", "content": instructions}, {"role": "user", "content": text}])
-    except (RunLimitExceeded, RunCancelled):
+    except STEERING:
         raise
     except Exception as error:  # noqa: BLE001 - a summary is worth less than the run
         emit(services.tracer, {"type": SUMMARIZE_FAILED} | failed(error))
@@ -147,9 +147,10 @@ def _retrieval_budget(services: Services) -> int | None:
 
 
 def _tool_tokens(services: Services) -> int:
-    if services.tool_registry is None or getattr(services.llm, "context_window", None) is None:
+    registry = services.tool_registry
+    if registry is None or getattr(services.llm, "context_window", None) is None:
         return 0
-    schemas = services.tool_registry.to_openai_schema()
+    schemas = getattr(registry, "last_shown", registry.to_openai_schema)()
     return services.token_counter(json.dumps(schemas, ensure_ascii=False)) if schemas else 0
 
 

@@ -85,9 +85,9 @@ class _Stream:
         """Account for the stream and record it, once, however it ended (HAR-26, DEC-03)."""
         usage = self._told("usage")
         if error is not None:
-            self._call.settle_failed(error, usage, {"streamed": True})
+            self._call.settle_failed(error, usage)
             return
-        fields: dict[str, Any] = {"streamed": True}
+        fields: dict[str, Any] = {}
         if self.status is not None:
             fields |= {"status": self.status, "reason": "the consumer closed the stream"}
         if self.response is not None:

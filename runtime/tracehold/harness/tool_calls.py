@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from tracehold.core.copying import copy_json
-from tracehold.core.errors import RunCancelled, RunLimitExceeded
 from tracehold.core.ids import new_span_id
 from tracehold.core.run_context import OpenSpan, current_run, current_span, enter_span, leave_span
-from tracehold.execution.governed import attach
 from tracehold.execution.limits import Limits
-from tracehold.execution.recording import Place, Tracing, emit, failed, stopped
+from tracehold.execution.recording import Place, Tracing, attach, emit, ended, failed
 from tracehold.execution.running import current_limits
 from tracehold.governance.hitl import ApprovalRequired
 from tracehold.governance.hooks import fire
@@ -41,9 +39,6 @@ async def exec_tool(
         passed = await pass_gates(services, name, call.parameters, call_id, decisions)
         if limits is not None:
             _enter(limits, passed)
-    except (RunLimitExceeded, RunCancelled) as error:
-        call.record(stopped(error), error)
-        raise
     except Stopped as verdict:
         call.record(_verdict_fields(verdict))
         return ToolResponse.error(f"{shown(str(name))} was not run: {verdict.reason}")
@@ -51,7 +46,7 @@ async def exec_tool(
         call.suspend(waiting)
         raise
     except BaseException as error:
-        call.record(failed(error), error)
+        call.record(ended(error), error)
         raise
     return await _run(services, call, passed, limits)
 
@@ -81,7 +76,7 @@ async def _run(services: Services, call: _Call, passed: Passed, limits: Limits |
         except BaseException as error:
             if limits is not None:
                 limits.take_back("tool")  # it never entered the tool (HAR-57)
-            call.record(failed(error), error)
+            call.record(ended(error), error)
             raise
     call.begin()
     try:

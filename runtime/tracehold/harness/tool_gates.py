@@ -120,7 +120,7 @@ def permit(permissions: Permissions | None, tool: Tool | str, parameters: dict[s
 
 def _asks(tool: Tool, parameters: dict[str, Any]) -> bool:
     try:
-        return needs_confirmation(tool, copy_json(parameters))
+        return needs_confirmation(tool, parameters)
     except STEERING:
         raise
     except Exception as error:

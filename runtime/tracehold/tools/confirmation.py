@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
+from tracehold.core.copying import copy_json
 from tracehold.tools.awaiting import is_async, on_thread
 from tracehold.tools.parameters import Parameters
 from tracehold.tools.response import discard
@@ -19,7 +20,7 @@ def needs_confirmation(tool: Any, parameters: Parameters) -> bool:
     decide = getattr(tool, "needs_confirmation", None)
     if not callable(decide):
         return bool(getattr(tool, "requires_confirmation", False))
-    needed = decide(parameters)
+    needed = decide(copy_json(parameters))  # it judges; what is judged, stored and run stays what was asked for
     if inspect.isawaitable(needed):
         discard(needed)
         return True  # unknown without awaiting it, and a person is asked when in doubt

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, cast
 
 from tracehold.core.control import steering_signal
 from tracehold.core.errors import ConfigurationError, ToolError, ToolRegistrationError
@@ -94,11 +94,11 @@ class ToolRegistry:
     def from_tools(
         cls, tools: Iterable[Any] | ToolRegistry | None, *, prompts: Mapping[str, str] | None = None
     ) -> ToolRegistry | None:
-        """Return a registry of `tools`; one that is a registry already, or `None`, is returned as it is."""
-        if tools is None or isinstance(tools, ToolRegistry):
-            return tools
+        """Return a registry of `tools`; `None`, and what shows its tools like a registry (HAR-05), stay as they are."""
+        if tools is None or callable(getattr(tools, "to_openai_schema", None)):
+            return tools  # type: ignore[return-value]  # judged by its shape
         registry = cls(prompts=prompts)
-        registry.register_all(tools)
+        registry.register_all(cast("Iterable[Any]", tools))
         return registry
 
     def register(self, tool: Any, *, overwrite: bool = False) -> None:
@@ -220,6 +220,13 @@ class ToolRegistry:
             ToolError: a tool does not tell its parameters, or not as JSON.
         """
         return [function_schema(name, entry.tool, shown(entry.read_schema())) for name, entry in self._selected(names)]
+
+    def last_shown(self) -> list[dict[str, Any]]:
+        """Return every tool as it was shown last: to count them must not change what calls are checked by (REG-10)."""
+        return [
+            function_schema(name, entry.tool, shown(entry.schema or entry.read_schema()))
+            for name, entry in self._selected(None)
+        ]
 
     def get_tools_description(self, names: Sequence[str] | None = None) -> str:
         """Return the tools with their parameters as text, for a prompt; `names` as in `to_openai_schema` (REG-08)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from agent_parts import Act, agent, denials, of, only, turn, waits
+from agent_parts import Act, agent, denials, of, only, tamper, turn, waits
 from tracehold import (
     CallableGuardrail,
     GuardrailTripwireError,
@@ -309,3 +309,11 @@ def test_a_resumed_run_ends_as_wide_as_the_whole_run_was(store: SqliteCheckpoint
     assert end["started_at_ns"] <= first["started_at_ns"] < again["started_at_ns"]
     assert end["started_at_ns"] + end["duration_ns"] >= again["started_at_ns"]
     assert end["latency_ms"] == end["duration_ns"] // 1_000_000
+
+
+def test_a_begin_that_is_no_time_does_not_cost_the_run_its_end(store: SqliteCheckpointStore, tracer: Tracer) -> None:
+    worker = agent(turn(("pay", 1)), "done", tools=[Act("pay", confirm=True)], checkpoint_store=store, tracer=tracer)
+    worker.run("pay")
+    tamper(store, lambda state: state["meta"].update(began_at_ns="yesterday"))
+    assert worker.resume(True) == "done"
+    assert only(tracer, "run_end")["status"] == "ok"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from harness_parts import HookLog, Model, in_run, of, only, run
+from harness_parts import HookLog, Model, Probe, in_run, of, only, registry, run
 from tracehold import Tracer
 from tracehold.context import ReducerConfig, WindowBudgetConfig
 from tracehold.core.errors import ContextWindowExceeded, RunCancelled, RunLimitExceeded
@@ -190,3 +190,23 @@ def test_what_must_stay_and_does_not_fit_is_an_error(tracer: Tracer) -> None:  #
         reduce(reducing(tracer=tracer), "agent", messages, turn_start=2)
     assert messages == before
     assert of(tracer, "context_reduce") == []
+
+
+def test_counting_the_tools_does_not_change_what_a_call_is_checked_by() -> None:  # REG-10, HAR-79
+    class Growing(Probe):
+        reads = 0
+
+        def get_input_schema(self) -> dict[str, Any]:
+            self.reads += 1
+            return {
+                "type": "object",
+                "properties": {f"v{self.reads}": {"type": "string"}},
+                "required": [f"v{self.reads}"],
+            }
+
+    tool = Growing()
+    harness = Harness(Model(context_window=50_000), tool_registry=registry(tool))
+    run(harness.atools_for("q"))
+    run(harness.areduce("agent", [{"role": "user", "content": "hi"}], turn_start=0))
+    assert run(harness.aexec_tool("probe", {"v1": "as offered"})).status == "success"
+    assert tool.reads == 1

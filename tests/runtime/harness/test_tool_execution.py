@@ -309,3 +309,16 @@ def test_a_strict_tracer_that_fails_never_lets_a_stopped_tool_run(decisions: Any
     with pytest.raises((BrokenError, ApprovalRequired)):
         execute(with_tools(tool, tracer=FailingTracer()), call_id="c", decisions=decisions)
     assert tool.runs == []
+
+
+def test_a_limit_met_in_a_hook_before_the_tool_is_recorded_as_one(tracer: Tracer) -> None:  # DEC-01, HAR-57
+    class Stops(Hook):
+        def before_tool(self, name: str, parameters: dict[str, Any]) -> None:
+            raise RunCancelled("enough")
+
+    tool = Probe()
+    with pytest.raises(RunCancelled):
+        execute(with_tools(tool, hooks=[Stops()], tracer=tracer), {})
+    event = only(tracer, "tool_call")
+    assert (event["status"], event["decision"], event["decided_by"]) == ("cancelled", "cancelled", "run_policy")
+    assert tool.runs == []
