@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Final
 
 from tracehold.core.errors import ConcurrencyError, StoreUnavailable, TenantMismatch
 from tracehold.core.retry import RetryPolicy
 from tracehold.engine.background import Background
+from tracehold.engine.event_types import RUN_COMPLETED
 from tracehold.engine.log import Log
+from tracehold.engine.reactions import up_to_the_end
 from tracehold.engine.runs import ActiveRun, Runs
 from tracehold.events.bus import EventBus
 from tracehold.events.event import Event
@@ -57,85 +59,102 @@ class Appender:
                 while run.fold.algo is None:
                     ready = await self._log.ready(event, run.fold)
                     try:
-                        stored, _ = await self._attempt(run, ready, run.fold.seq, None)
+                        await self._store(run, [ready], run.fold.seq, None)
                     except ConcurrencyError:
-                        await self._read_on(run, ready)
+                        await self._read_on(run, [ready])
                         continue
-                    run.fold.fold(stored)
                     if run.fold.algo is None:
                         raise ValueError(f"stream {event.stream} holds another event under the id {event.id}")
-                    run.settle_doubt(stored.id)
-                    run.outbox.append(stored)
         finally:
             self._runs.settle(run)
 
     async def append(self, run: ActiveRun, ready: Event, retry: RetryPolicy | None) -> Event:
         """Append an event, and put it into the outbox unless it was there before (ENG-33)."""
         async with run.lock:
-            if run.fold.algo is not None and ready.tenant != run.fold.tenant:
-                ready = _of_tenant(ready, run)  # the run was started since the event was made ready
-            stored, retried = await self._attempt(run, ready, ANY_SEQ, retry)
-            if stored.seq > run.fold.seq + 1:
-                try:
-                    await self._read_on(run, None, before=stored.seq)
-                except (StoreUnavailable, asyncio.CancelledError):
-                    run.doubt(stored)
-                    raise
-            run.fold.fold(stored)
-            unsure = run.settle_doubt(stored.id)
-            if stored.dup and (retried or unsure):
-                stored = stored.with_(dup=False)  # an earlier attempt had stored it, and nobody has delivered it
-            if not stored.dup:
-                run.outbox.append(stored)
-        return stored
+            return (await self._store(run, [_of_tenant(ready, run)], ANY_SEQ, retry))[0]
 
     async def append_completion(self, run: ActiveRun, ready: Event, retry: RetryPolicy | None) -> Event | None:
         """Append a completion unless the run has one; two writers cannot both succeed (ENG-31)."""
         async with run.lock:
             while run.fold.completed is None:
                 try:
-                    stored, _ = await self._attempt(run, ready, run.fold.seq, retry)
+                    return (await self._store(run, [ready], run.fold.seq, retry))[0]
                 except ConcurrencyError:
-                    ours = await self._read_on(run, ready)
-                    if ours is not None:
+                    for ours in await self._read_on(run, [ready]):
                         return ours
-                    continue
-                run.fold.fold(stored)
-                run.settle_doubt(stored.id)
-                if not stored.dup:
-                    run.outbox.append(stored)
-                return stored
         return None
 
-    async def _attempt(
-        self, run: ActiveRun, ready: Event, expected_seq: int, retry: RetryPolicy | None
-    ) -> tuple[Event, bool]:
-        try:
-            return await self._log.append(ready, expected_seq, retry)
-        except (StoreUnavailable, asyncio.CancelledError):
-            run.doubt(ready)
-            raise
+    async def append_together(self, run: ActiveRun, ready: Sequence[Event]) -> list[Event]:
+        """Append the events of one reaction of an open run in one go, up to its completion, and return them.
 
-    async def _read_on(self, run: ActiveRun, ready: Event | None, before: int | None = None) -> Event | None:
-        """Fold what is new in the log; deliver what was unsure; return `ready` if an unseen attempt had stored it.
+        Those that it does not return are to be appended one by one.
+
+        Raises:
+            TenantMismatch: one names another tenant than the run's; none is stored.
+            StoreUnavailable: an outage outlasted the rules; the events are unsure.
+        """
+        async with run.lock:
+            while run.fold.is_open:
+                group = up_to_the_end([_of_tenant(event, run) for event in ready], run.fold)
+                if len(group) < 2:  # noqa: PLR2004 - one alone is stored whole anyway
+                    break
+                # Two writers cannot both complete a run (ENG-31).
+                expected_seq = run.fold.seq if group[-1].type == RUN_COMPLETED else ANY_SEQ
+                try:
+                    return await self._store(run, group, expected_seq, None)
+                except ConcurrencyError:
+                    run.owed += await self._read_on(run, group)
+        return []
+
+    async def _store(
+        self, run: ActiveRun, ready: Sequence[Event], expected_seq: int, retry: RetryPolicy | None
+    ) -> list[Event]:
+        """Append under the run's lock and fold; what was not in the log before goes into the outbox."""
+        try:
+            stored, retried = await self._log.append_all(ready, expected_seq, retry)
+        except (StoreUnavailable, asyncio.CancelledError):
+            run.doubt(*ready)
+            raise
+        by_seq = {event.seq: event for event in reversed(stored)}  # of one id twice, the first
+        unread = [seq for seq in by_seq if seq > run.fold.seq]
+        if unread and max(unread) > run.fold.seq + len(unread):
+            try:
+                await self._read_on(run, (), besides=by_seq)
+            except (StoreUnavailable, asyncio.CancelledError):
+                run.doubt(*stored)
+                raise
+        for seq in sorted(by_seq):
+            event = by_seq[seq]
+            run.fold.fold(event)
+            unsure = run.settle_doubt(event.id)
+            if event.dup and (retried or unsure):
+                # An earlier attempt had stored it, and nobody has delivered it.
+                event = by_seq[seq] = event.with_(dup=False)
+            if not event.dup:
+                run.outbox.append(event)
+        return [by_seq[event.seq] for event in stored]
+
+    async def _read_on(self, run: ActiveRun, ready: Sequence[Event], besides: Container[int] = ()) -> list[Event]:
+        """Fold what is new in the log; deliver what was unsure; return those of `ready` that an unseen attempt stored.
 
         Args:
             run: whose log.
             ready: what is to be stored. An event of its id is another writer's unless its time is the same, or
                 an earlier attempt of ours had no answer: to deliver twice is harmless, never to deliver is not.
-            before: number of an event that the caller takes care of.
+            besides: numbers of events that the caller takes care of.
         """
-        mine: Event | None = None
+        times = {event.id: event.time for event in ready}
+        ours: list[Event] = []
         for event in await self._runs.refold(run):
-            doubted = event.seq != before and run.settle_doubt(event.id)
-            if ready is not None and event.id == ready.id:
-                if doubted or event.time == ready.time:
-                    mine = event
+            doubted = event.seq not in besides and run.settle_doubt(event.id)
+            if event.id in times:
+                if doubted or event.time == times[event.id]:
+                    ours.append(event)
                     run.outbox.append(event)
             elif doubted:
                 run.outbox.append(event)
                 run.owed.append(event)
-        return mine
+        return ours
 
     async def publish(self, run: ActiveRun) -> None:
         """Publish what waits, by rising number (ENG-22).
@@ -210,6 +229,9 @@ def _let_in(run: ActiveRun) -> None:
 
 
 def _of_tenant(ready: Event, run: ActiveRun) -> Event:
+    """Return the event as one of the run, which may have been started since the event was made ready (DEC-06)."""
+    if run.fold.algo is None or ready.tenant == run.fold.tenant:
+        return ready
     if ready.tenant is not None:
         raise TenantMismatch(f"an event for run {run.fold.run_id} names another tenant than the run's")
     return ready.with_(tenant=run.fold.tenant)

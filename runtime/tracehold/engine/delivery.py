@@ -17,9 +17,6 @@ from tracehold.core.errors import StoreUnavailable
 from tracehold.core.outcome import OutcomeKind
 from tracehold.engine.algorithm import Algorithm, Ctx, EngineView
 from tracehold.engine.event_types import LIFECYCLE
-from tracehold.engine.log import Log
-from tracehold.engine.reactions import store_together
-from tracehold.engine.run_fold import RunFold
 from tracehold.engine.runs import ActiveRun, Runs
 from tracehold.events.bus import EventBus, Handler
 from tracehold.events.event import Event
@@ -29,20 +26,19 @@ from tracehold.events.globs import Globs
 class Emitter(EngineView, Protocol):
     """What delivery needs of the engine."""
 
-    log: Log
     runs: Runs
 
     async def emit(self, event: Event) -> Event | None:
         """Store and deliver an event."""
+
+    async def emit_together(self, run: ActiveRun, events: Sequence[Event]) -> Sequence[Event]:
+        """Store the events of one reaction in one append, and deliver them; return those that are left to `emit`."""
 
     async def hydrate(self, event: Event) -> Event:
         """Restore a payload."""
 
     async def complete(self, run_id: str, kind: OutcomeKind, value: object = None, reason: str | None = None) -> None:
         """End a run."""
-
-    async def fold_of(self, run_id: str) -> RunFold:
-        """Return a run's state."""
 
 
 class Reaction:
@@ -146,8 +142,7 @@ class Delivery:
     ) -> None:
         try:
             follow_ups = _events(await handler(await self._engine.hydrate(event)))
-            await store_together(self._engine.log, self._engine.runs, run, follow_ups)
-            for follow_up in follow_ups:
+            for follow_up in await self._engine.emit_together(run, follow_ups):
                 await self._engine.emit(follow_up)
         except (Redeliver, StoreUnavailable):
             raise

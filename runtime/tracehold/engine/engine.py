@@ -25,6 +25,7 @@ from tracehold.engine.event_types import RUN_COMPLETED, RUN_STARTED, completed_i
 from tracehold.engine.handle import RunHandle
 from tracehold.engine.log import Log, Redacting
 from tracehold.engine.memory import MemoryReport, forget_memory
+from tracehold.engine.reactions import belong_together
 from tracehold.engine.recovery import RecoveryReport, recover, sweep
 from tracehold.engine.retention import PurgeReport, RetentionClock, RetentionPolicy, apply_retention, purge
 from tracehold.engine.run_fold import RunFold
@@ -241,7 +242,7 @@ class Engine:
             self.arm_deadline(run)
             if mother is not None:
                 await self._consequences.announce_start(mother, run)
-            await self._publish(run)
+            await self.publish(run)
 
         await self._background.see_through(begin, lambda: run.fold.algo is not None or event.id in run.unsure)
         return self.handle(own)
@@ -287,7 +288,7 @@ class Engine:
                 append = self._appender.append_completion if ready.type == RUN_COMPLETED else self._appender.append
                 stored = await append(run, ready, retry)
                 appended = True
-            await self._publish(run)
+            await self.publish(run)
             if stored is not None:
                 # Of a repeated event too: an outage may have come between the event and what follows from it.
                 await self._consequences.of(run, stored)
@@ -295,7 +296,33 @@ class Engine:
 
         return await self._background.see_through(go, lambda: appended or ready.id in run.unsure)
 
-    async def _publish(self, run: ActiveRun) -> None:
+    async def emit_together(self, run: ActiveRun, events: Sequence[Event]) -> Sequence[Event]:
+        """Do what `emit` does for the events of one reaction in one append; return those left to `emit` (ENG-03).
+
+        Raises:
+            SchemaError, TenantMismatch: one of them; nothing is stored.
+            StoreUnavailable: an outage outlasted the rules; nothing is recorded.
+        """
+        if not belong_together(events, run.fold.run_id):
+            return events
+        ready = [await self.log.ready(event, run.fold) for event in events]
+        stored: list[Event] | None = None
+
+        async def go() -> None:
+            nonlocal stored
+            if stored is None:
+                stored = await self._appender.append_together(run, ready)
+            await self.publish(run)
+            for event in stored:
+                await self._consequences.of(run, event)
+
+        await self._background.see_through(
+            go, lambda: stored is not None or any(event.id in run.unsure for event in ready)
+        )
+        return events[len(stored or ()) :]
+
+    async def publish(self, run: ActiveRun) -> None:
+        """Deliver what waits in a run's outbox, and draw the consequences that are owed."""
         await self._appender.publish(run)
         for event in owed(run):
             await self._consequences.of(run, event)

@@ -52,6 +52,9 @@ class EngineOps(Protocol):
     async def emit(self, event: Event) -> Event | None:
         """Store and deliver an event."""
 
+    async def publish(self, run: ActiveRun) -> None:
+        """Deliver what waits in a run's outbox."""
+
     async def complete(self, run_id: str, kind: OutcomeKind, value: Any = None, reason: str | None = None) -> None:
         """End a run."""
 

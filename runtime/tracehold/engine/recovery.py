@@ -184,15 +184,7 @@ async def _deliver(engine: EngineOps, run: ActiveRun, waiting: Sequence[Event]) 
     queued = {event.seq: event for event in (*waiting, *run.outbox)}
     run.outbox.clear()
     run.outbox.extend(queued[seq] for seq in sorted(queued))
-    if run.publishing:
-        return  # whoever does publishes these as well
-    run.publishing = True
-    try:
-        while run.outbox:
-            await engine.bus.publish(run.outbox.popleft())
-    finally:
-        run.publishing = False
-        engine.runs.settle(run)
+    await engine.publish(run)
 
 
 def unanswered(events: Sequence[Event]) -> list[Event]:

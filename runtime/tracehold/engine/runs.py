@@ -69,11 +69,12 @@ class ActiveRun:
         self.reaction: Any = None
         self.room: asyncio.Event | None = None
 
-    def doubt(self, event: Event) -> None:
-        """Note that an append had no answer."""
-        self.unsure[event.id] = None
-        if len(self.unsure) > _UNSURE:
-            del self.unsure[next(iter(self.unsure))]
+    def doubt(self, *events: Event) -> None:
+        """Note that their append had no answer."""
+        for event in events:
+            self.unsure[event.id] = None
+            if len(self.unsure) > _UNSURE:
+                del self.unsure[next(iter(self.unsure))]
 
     def settle_doubt(self, event_id: str) -> bool:
         """Return whether an append of that id had no answer; it has one now."""

@@ -36,6 +36,20 @@ async def until(condition: Callable[[], Any]) -> None:
         await asyncio.sleep(0)
 
 
+class RefusingBus(InProcessBus):
+    """Refuses the first `times` events with an outage; it loses no time over redelivery."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__(redeliver_base_s=0.001, redeliver_max_s=0.002)
+        self.left = times
+
+    async def publish(self, event: Event) -> None:
+        if self.left:
+            self.left -= 1
+            raise outage()
+        await super().publish(event)
+
+
 def engine_on(store: EventStore | None = None, **options: Any) -> Engine:
     """Return an engine that loses no time: quick retries, quick redelivery."""
     options.setdefault("store_retry", FAST)

@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 
 import pytest
-from engine_parts import Counting, Echo, FaultyStore, Idle, engine_on, fact, outage, run, types, until
+from engine_parts import Counting, Echo, FaultyStore, Idle, RefusingBus, engine_on, fact, outage, run, types, until
 from hypothesis import given
 from hypothesis import strategies as st
 from tracehold.core.errors import StoreUnavailable
@@ -152,21 +152,12 @@ def test_whatever_is_cancelled_when_each_stored_event_is_delivered_once_and_in_o
 # ENG-30, ENG-22
 def test_a_bus_that_fails_is_asked_again_and_the_caller_gets_its_stored_event(store: EventStore) -> None:
     async def main() -> None:
-        class Failing(InProcessBus):
-            left = 2
-
-            async def publish(self, event: Event) -> None:
-                if self.left:
-                    self.left -= 1
-                    raise outage()
-                await super().publish(event)
-
         seen: list[str] = []
 
         async def handle(event: Event) -> None:
             seen.append(event.id)
 
-        async with engine_on(store, bus=Failing()) as engine:
+        async with engine_on(store, bus=RefusingBus(2)) as engine:
             engine.subscribe("test.*", handle)
             stored = await engine.emit(fact("s", "a"))
             await engine.emit(fact("s", "b"))

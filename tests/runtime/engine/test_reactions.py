@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from engine_parts import FaultyStore, Idle, engine_on, fact, finished, outage, run, types
+from engine_parts import FaultyStore, Idle, engine_on, fact, finished, outage, run, types, until
 from tracehold.engine import Budget, Ctx
 from tracehold.events import Event, EventStore
+from tracehold.events.blobs import InMemoryBlobStore
 from tracehold.events.memory_store import InMemoryEventStore
 
 Kind = tuple[str, dict[str, Any]]
@@ -51,7 +52,7 @@ def test_the_events_of_a_reaction_are_one_append_and_are_delivered_in_order(
         async with engine_on(faulty) as engine:
             assert (await engine.run(algo, {}, run_id="r")).value == "planned"
             await engine.bus.drain()
-            assert max(sizes) == 4
+            assert sizes == [1, 4, 1]
             log = await faulty.read("r")
             assert types(log) == ["aaa.run.started", *(kind for kind, _ in STEPS), "aaa.run.completed"]
             assert [event.seq for event in algo.seen] == list(range(6))
@@ -138,6 +139,53 @@ def test_a_reaction_that_spends_too_much_cannot_end_as_a_success(family: bool) -
             assert outcome.kind == "budget_exceeded"
             assert outcome.reason == ("parent budget" if family else "tokens 10 > 9")
             assert types(await engine.stored("r"))[-2:] == ["aaa.budget.exceeded", "aaa.run.completed"]
+
+    run(main())
+
+
+# ENG-26, ENG-33, ENG-11
+def test_an_answer_lost_at_the_append_that_ends_a_run_is_delivered_and_told_to_its_parent() -> None:
+    async def main() -> None:
+        faulty = FaultyStore(InMemoryEventStore())
+        async with engine_on(faulty) as engine:
+            parent, algo = Idle(), Planner(STEPS[0], DONE, ends=False)
+            await engine.start(parent, {}, run_id="p")
+            lost = faulty.lose("append", when=lambda _, events, *__: len(events) > 1)
+            handle = await engine.start(algo, {}, run_id="r", parent="p")
+            assert (await handle.result()).value == 1
+            assert lost.met.is_set()
+            await engine.await_event("p", lambda event: event.type == "aaa.child.completed")
+            await until(lambda: {event.seq for event in algo.seen} == {0, 2})  # no others once a run has ended (ENG-27)
+            await engine.abort()
+
+    run(main())
+
+
+def test_a_reaction_is_of_the_tenant_of_a_run_that_was_started_meanwhile() -> None:  # DEC-06, TEN-14
+    async def main() -> None:
+        class Gate(InMemoryBlobStore):
+            met, release = asyncio.Event(), asyncio.Event()
+
+            async def put(self, *args: Any, **kw: Any) -> Any:
+                self.met.set()
+                await self.release.wait()
+                return await super().put(*args, **kw)
+
+        blobs = Gate()
+
+        async def handle(event: Event) -> list[Event]:
+            return [event.caused("plan.large", {"x": "x" * 9999}), event.caused("plan.small", {})]
+
+        async with engine_on(blobs=blobs, claim_threshold=5000) as engine:
+            engine.subscribe("test.fact", handle)
+            await engine.emit(fact("r", "a"))
+            await blobs.met.wait()
+            await engine.start(Idle(), {}, run_id="r", tenant="t")
+            blobs.release.set()
+            await engine.await_event("r", lambda event: event.type == "plan.small")
+            told = {event.type: event.tenant for event in await engine.stored("r")}
+            assert told == {"test.fact": None, "aaa.run.started": "t", "plan.large": "t", "plan.small": "t"}
+            await engine.abort()
 
     run(main())
 

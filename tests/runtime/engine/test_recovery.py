@@ -9,10 +9,26 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from engine_parts import Counting, Echo, FaultyStore, Idle, Parent, engine_on, fact, finished, llm, outage, run, types
+from engine_parts import (
+    Counting,
+    Echo,
+    FaultyStore,
+    Idle,
+    Parent,
+    RefusingBus,
+    engine_on,
+    fact,
+    finished,
+    llm,
+    outage,
+    run,
+    types,
+    until,
+)
 from support.event_stores import STORES
 from tracehold.core.errors import StoreUnavailable
 from tracehold.engine import Ctx
+from tracehold.engine.appending import CROWDED
 from tracehold.engine.recovery import unanswered
 from tracehold.events import Event, EventStore
 from tracehold.events.memory_store import InMemoryEventStore
@@ -240,6 +256,40 @@ def test_what_is_delivered_again_comes_in_order_and_before_what_is_new() -> None
             first_seen = list(dict.fromkeys(seqs))
             assert first_seen == sorted(first_seen)
             assert set(seqs) >= set(range(51))
+            await engine.abort()
+
+    run(main())
+
+
+def test_a_bus_that_refuses_what_is_delivered_again_is_asked_again() -> None:  # RCV-03, ENG-30
+    async def main() -> None:
+        store = InMemoryEventStore()
+        await store.append("r", [begun("r"), fact("r", "a"), fact("r", "b")])
+        algo = Idle()
+        async with engine_on(store, bus=RefusingBus(1)) as engine:
+            assert list(await engine.recover([algo])) == ["r"]
+            assert engine.last_recovery is not None
+            assert engine.last_recovery.unreadable == []
+            await until(lambda: [event.seq for event in algo.seen] == [0, 1, 2])
+            await engine.abort()
+
+    run(main())
+
+
+def test_who_emits_while_much_is_delivered_again_waits_only_until_it_is() -> None:  # ENG-30, BUS-07
+    async def main() -> None:
+        store = InMemoryEventStore()
+        await store.append("r", [begun("r"), *(fact("r", f"old{n}") for n in range(2 * CROWDED))])
+        async with engine_on(store) as engine:
+            recovering = asyncio.ensure_future(engine.recover([Idle()]))
+
+            def crowded() -> bool:
+                held = engine.runs.peek("r")
+                return held is not None and held.publishing and len(held.outbox) >= CROWDED
+
+            await until(crowded)
+            assert await engine.emit(fact("r", "new")) is not None
+            await recovering
             await engine.abort()
 
     run(main())
