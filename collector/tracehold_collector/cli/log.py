@@ -1,4 +1,7 @@
-"""`tracehold log`: looks into the log file of an engine, whether or not the engine runs. Nothing is ever written."""
+"""`tracehold log`: looks into the log file of an engine, whether or not the engine runs. Nothing is ever written.
+
+`verify` also checks the trace files that `SqliteExporter` writes: one command for every hash chain (DEC-08).
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,13 @@ from typing import Annotated, Any, Final
 
 import typer
 from tracehold.core.errors import StoreError
+from tracehold.events.chain import ChainReport
 from tracehold.events.cloudevents import to_cloudevent
 from tracehold.events.event import FIELDS, Event
 from tracehold.events.sqlite import reading, verifying
 from tracehold.events.sqlite.layout import check_version
 from tracehold.events.store import RunInfo
+from tracehold.observability.exporters import trace_chain
 
 from tracehold_collector.cli.options import JsonOption
 from tracehold_collector.cli.render import cell
@@ -93,8 +98,8 @@ def tail(
 
 @log.command()
 def verify(
-    file: File,
-    run: Annotated[str | None, typer.Argument(help="Only this run; default the whole file.")] = None,
+    file: Annotated[Path, typer.Argument(help="An engine's log, or a trace file that a SqliteExporter was given.")],
+    run: Annotated[str | None, typer.Argument(help="Only this run of an engine's log; default the whole file.")] = None,
     heads: Annotated[
         bool, typer.Option("--heads", help="Also print each stream's last hash: kept elsewhere, it proves a rewrite.")
     ] = False,
@@ -105,10 +110,12 @@ def verify(
     Exits 1 when something does not fit. Whoever can write the file can also compute the whole chain anew: against that,
     keep heads elsewhere.
     """
-    with _opened(file) as connection:
+    with _opened(file, traces=run is None) as connection:
         if run is not None:
             _require(connection, file, run)
-        report = verifying.verify(connection, run)
+        logged = verifying.verify(connection, run) if _has_log(connection) else None
+        traced = trace_chain.verify(connection) if run is None else None
+    report = _together(file, logged, traced)
     problems = [{"stream": one.stream, "seq": one.seq, "problem": one.what} for one in report.problems]
     if as_json:
         told: dict[str, Any] = {
@@ -155,9 +162,37 @@ def export(
                 sys.stdout.write(json.dumps(made) + "\n")
 
 
+def _together(file: Path, *reports: ChainReport | None) -> ChainReport:
+    found = [report for report in reports if report is not None]
+    if not found:
+        raise StoreError(
+            f"{file} holds traces without a hash chain: an older version wrote it. A SqliteExporter of this version "
+            "that opens it takes what is there into a chain"
+        )
+    if len(found) == 1:
+        return found[0]
+    first, second = found  # a file that an engine and an exporter share
+    return ChainReport(
+        streams=first.streams + second.streams,
+        events=first.events + second.events,
+        erased=first.erased,
+        deleted=first.deleted,
+        heads=first.heads | second.heads,
+        problems=first.problems + second.problems,
+    )
+
+
+def _has_log(connection: sqlite3.Connection) -> bool:
+    return _has_table(connection, "log_streams")
+
+
+def _has_table(connection: sqlite3.Connection, name: str) -> bool:
+    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone() is not None
+
+
 @contextlib.contextmanager
-def _opened(file: Path) -> Iterator[sqlite3.Connection]:
-    """A read-only connection to a log.
+def _opened(file: Path, *, traces: bool = False) -> Iterator[sqlite3.Connection]:
+    """A read-only connection to a log, or with `traces` also to a trace file.
 
     Raises:
         StoreError: it is none, or cannot be read.
@@ -170,8 +205,7 @@ def _opened(file: Path) -> Iterator[sqlite3.Connection]:
         with contextlib.closing(
             sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, isolation_level=None)
         ) as connection:
-            known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'log_streams'").fetchone()
-            if known is None:
+            if not _has_log(connection) and not (traces and _has_table(connection, trace_chain.TABLE)):
                 raise StoreError(
                     f"{file} holds no engine log. Trace files are read by 'tracehold ingest', a collector's store by "
                     "'tracehold runs'"

@@ -20,6 +20,8 @@ _MANY_LETTERS: Final = 16
 _WORD_MAX: Final = 24
 _SHORT_SEGMENT: Final = 7
 _HEX_SEGMENT_MAX: Final = 20
+_NUMBERS_MAX: Final = 2
+"""More numbers than that in one segment of one case and no word's length are not what people write."""
 _UNEXPLAINED_MIN: Final = 20
 
 
@@ -48,9 +50,11 @@ def _is_wordlike(segment: str) -> bool:
     length = len(segment)
     if length <= _WORD_MAX and (segment.isalpha() and (segment.islower() or segment.isupper() or segment.istitle())):
         return True
-    if length <= _HEX_SEGMENT_MAX and (segment.isdigit() or _HEX.fullmatch(segment)):
-        return True
+    if _HEX.fullmatch(segment):
+        return length <= _HEX_SEGMENT_MAX
     pieces = _PIECE.findall(segment[:512])
+    if length > _WORD_MAX and (segment.islower() or segment.isupper()) and sum(map(str.isdigit, pieces)) > _NUMBERS_MAX:
+        return False
     letters = sum(map(str.isalpha, segment))
     if (segment.isalpha() or letters >= _MANY_LETTERS) and len(_VOWEL.findall(segment)) < letters * _VOWELS_MIN:
         return False

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from support.processes import COMMAND, clean_environment
+from tracehold import SqliteExporter
 from tracehold.events import Event
 from tracehold.events.cloudevents import from_cloudevent
 from tracehold.events.sqlite_store import SQLiteEventStore
@@ -144,6 +145,40 @@ def test_verify_says_which_event_was_altered_and_fails(log_file: Path) -> None: 
     assert [(one["stream"], one["seq"]) for one in report["problems"]] == [("r-1", 1)]
     assert "ALTERED" in tracehold("verify", log_file, status=1).stdout
     assert tracehold("verify", log_file, "acme/r-2").stdout.startswith("intact")
+
+
+def trace(path: Path, *numbers: int) -> None:
+    exporter = SqliteExporter(path)
+    for number in numbers:
+        exporter.export({"type": "tool_call", "n": number})
+    exporter.close()
+
+
+def test_verify_checks_a_trace_file_too(tmp_path: Path) -> None:  # DEC-08
+    path = tmp_path / "traces.db"
+    trace(path, 1, 2, 3)
+    assert tracehold("verify", path).stdout.startswith("intact: 1 streams, 3 events")
+    with sqlite3.connect(path) as connection:
+        connection.execute("DELETE FROM traces WHERE rowid = 2")
+    connection.close()
+    (report,) = rows(tracehold("verify", path, "--json", status=1))
+    assert report["problems"] == [{"stream": "traces", "seq": 2, "problem": "it is missing"}]
+
+
+def test_verify_checks_both_chains_of_a_shared_file(log_file: Path) -> None:  # DEC-08, EXP-08
+    trace(log_file, 1, 2)
+    (report,) = rows(tracehold("verify", log_file, "--json"))
+    assert (report["ok"], report["streams"], report["events"], report["erased"]) == (True, 4, 8, 2)
+    assert set(report["heads"]) == {"r-1", "acme/r-2", "r-3", "traces"}
+    assert tracehold("verify", log_file, "r-1").stdout.startswith("intact: 1 streams, 3 events")
+
+
+def test_traces_without_a_chain_are_not_called_intact(tmp_path: Path) -> None:  # DEC-08
+    path = tmp_path / "traces.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE traces (type TEXT, run_id TEXT, event TEXT, created_at TEXT)")
+    connection.close()
+    assert "an older version wrote it" in tracehold("verify", path, status=1).stderr
 
 
 def test_an_export_is_what_the_collector_reads(log_file: Path) -> None:

@@ -6,13 +6,14 @@ import random
 import string
 import uuid
 
-_RANDOM = random.Random(20260801)
+_SEED = 20260801
 ALNUM = string.ascii_letters + string.digits
 HEX = "0123456789abcdef"
 
 
 def chars(alphabet: str, count: int) -> str:
-    return "".join(_RANDOM.choices(alphabet, k=count))
+    """Drawn at random, and the same in whatever order the tests run."""
+    return "".join(random.Random(f"{_SEED} {alphabet} {count}").choices(alphabet, k=count))
 
 
 def alnum(count: int) -> str:
@@ -56,7 +57,7 @@ IDENTIFIERS = {
     "trace id": TRACE_ID,
     "span id": hexits(16),
     "traceparent": f"00-{TRACE_ID}-{hexits(16)}-01",
-    "uuid": str(uuid.UUID(int=_RANDOM.getrandbits(128))),
+    "uuid": str(uuid.UUID(hexits(32))),
     "ulid": "01ARZ3NDEKTSV4RRFFQ69G5FAV",
     "prefixed ulid": "child-s-01ARZ3NDEKTSV4RRFFQ69G5FAV",
     "completion id": "chatcmpl-" + alnum(29),

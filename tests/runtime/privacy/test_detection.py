@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 from itertools import pairwise
 from urllib.parse import quote
 
 import pytest
-from privacy_samples import CARD, EMAIL, IBAN, IDENTIFIERS, JWT, PASSWORD, SSN, VENDOR_KEYS, alnum, hexits
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from privacy_samples import CARD, EMAIL, HEX, IBAN, IDENTIFIERS, JWT, PASSWORD, SSN, VENDOR_KEYS, alnum, hexits
 from tracehold.privacy import DEFAULT_DETECTORS, Detector, Finding, TextMasker, find_sensitive
 from tracehold.privacy.randomness import is_hex_identifier
 
@@ -77,6 +80,20 @@ def test_hexadecimal_of_another_length_goes(length):  # TRC-05, DEC-10
     digits = hexits(length)
     assert not is_hex_identifier(digits)
     assert find_sensitive(digits) == [Finding(0, length, "long_run")]
+
+
+@given(st.integers(33, 120), st.integers(0, 2**32))
+def test_hexadecimal_drawn_at_random_goes_whatever_its_digits_look_like(length, seed):  # TRC-05, DEC-10
+    digits = "a1" + "".join(random.Random(seed).choices(HEX, k=length - 2))
+    assume(not is_hex_identifier(digits))
+    assert find_sensitive(digits)
+
+
+@pytest.mark.parametrize(
+    "text", ["e2013cb8fbd7613650c6277ab0103400a1298484822253", "mfrggzdfmztwq2lkmfrggz3fmztwq2lk7mfrg2"]
+)
+def test_long_stretches_of_one_kind_do_not_make_words_of_a_key(text):  # TRC-05
+    assert find_sensitive(text)
 
 
 @pytest.mark.parametrize("text", ["Z" * 32, "a1" * 16 + "z", alnum(32)])

@@ -12,6 +12,7 @@ from tracehold.core.forks import watch_forks
 from tracehold.core.jsontext import dumps
 from tracehold.observability.exporters.backlog import Backlog
 from tracehold.observability.exporters.base import Event, TraceExporter
+from tracehold.observability.exporters.trace_chain import Row, TraceChain, prepare
 
 FORK_WAIT_S = 1.0
 """How long a fork waits for the row that is being written."""
@@ -19,15 +20,13 @@ FORK_WAIT_S = 1.0
 LOCK_WAIT_MS = 20
 """How long an insert may wait for another writer before the row is queued (DEC-11)."""
 
-_Row = tuple[str, str | None, str, str]
-
 
 class SqliteExporter(TraceExporter):
     """Inserts one row per event into `traces(type, run_id, event, created_at)` (EXP-06, EXP-07).
 
     The file may be shared with the session and checkpoint stores (EXP-08): write-ahead logging, safe across threads
     and processes. A row that meets a lock waits `LOCK_WAIT_MS`, then is queued in order (DEC-11). A new file is
-    readable by its owner only.
+    readable by its owner only. `tracehold log verify` tells whether rows were altered, added or removed since (DEC-08).
 
     Not a `core.database.Database`: that waits for seconds, and emit must not; its guards are the same.
 
@@ -45,7 +44,8 @@ class SqliteExporter(TraceExporter):
         self._closed = False
         self._held = False
         self._connection: sqlite3.Connection | None = self._open()
-        self._backlog: Backlog[_Row] = Backlog(type(self).__name__, self._insert, (sqlite3.OperationalError,))
+        self._chain = TraceChain(self._connection)
+        self._backlog: Backlog[Row] = Backlog(type(self).__name__, self._insert, (sqlite3.OperationalError,))
         watch_forks(self)
 
     @property
@@ -101,10 +101,11 @@ class SqliteExporter(TraceExporter):
             self._connection.close()
             self._connection = None
 
-    def _insert(self, row: _Row) -> None:
+    def _insert(self, row: Row) -> None:
         if self._connection is None:
             self._connection = self._connect(LOCK_WAIT_MS / 1000)
-        self._connection.execute("INSERT INTO traces (type, run_id, event, created_at) VALUES (?, ?, ?, ?)", row)
+            self._chain = TraceChain(self._connection)
+        self._chain.insert(row)
 
     def _open(self) -> sqlite3.Connection:
         try:
@@ -138,4 +139,5 @@ def _prepare(connection: sqlite3.Connection, wait_s: float) -> None:
     if "run_id" not in {row[1] for row in connection.execute("PRAGMA table_info(traces)")}:
         connection.execute("ALTER TABLE traces ADD COLUMN run_id TEXT")
     connection.execute("CREATE INDEX IF NOT EXISTS traces_run_id ON traces (run_id)")
+    prepare(connection)
     connection.execute(f"PRAGMA busy_timeout = {LOCK_WAIT_MS}")
