@@ -10,7 +10,7 @@ import httpx
 import pytest
 import tracehold
 from tracehold import DECISIONS, DENIALS, EVENT_TYPES, TraceExporter
-from tracehold_collector.core.record import Kind, Status
+from tracehold.observability.event_types import Kind, Status
 from tracehold_collector.core.settings import CollectorSettings
 from tracehold_queries import catalogue
 

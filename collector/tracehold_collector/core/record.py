@@ -3,31 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
-Kind = Literal[
-    "run",
-    "agent",
-    "llm",
-    "tool",
-    "gate",
-    "approval",
-    "guardrail",
-    "retrieval",
-    "memory",
-    "context",
-    "task",
-    "session",
-    "score",
-    "erasure",
-    "other",
-]
-"""Ours, and closed (design: Data)."""
-
-Status = Literal["started", "ok", "error", "blocked", "suspended", "cancelled", "unset"]
-"""`started` marks the opening half of a span that another event of the same span id ends: it is not counted again.
-`blocked` together with a decision is a denial (DEC-01): an attempt was
-stopped, and this event is the one that says so. `unset` is OTLP's own default and counts as neither good nor bad."""
+from tracehold.observability.event_types import Kind, Status
 
 
 @dataclass(slots=True)

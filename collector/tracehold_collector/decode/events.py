@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 import orjson
+from tracehold.observability.engine_types import PREFIXES
 from tracehold.observability.event_types import EVENT_TYPES
 
 from tracehold_collector.core.errors import BadBodyError, TooLargeError
@@ -15,7 +16,6 @@ from tracehold_collector.normalise.cloud_events import from_cloud_event
 from tracehold_collector.normalise.context import ItemError, NormaliseContext
 from tracehold_collector.normalise.engine_events import engine_record
 from tracehold_collector.normalise.engine_spans import OpenSpans
-from tracehold_collector.normalise.engine_types import PREFIXES
 from tracehold_collector.normalise.tracer_events import tracer_record
 
 _LINES_AN_ITEM: Final = 4

@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tracehold.core.ids import run_root_span_id, run_trace_id
-from tracehold.observability.event_types import DECISIONS, DENIALS
-
-from tracehold_collector.core.record import Record
-from tracehold_collector.normalise.content import clean_content
-from tracehold_collector.normalise.context import ItemError, NormaliseContext
-from tracehold_collector.normalise.engine_spans import OpenSpans, call_key, span_key
-from tracehold_collector.normalise.engine_types import (
+from tracehold.observability.engine_types import (
     ENGINE_TYPES,
     RUN_OUTCOMES,
     UNLISTED,
     EngineType,
     short_type,
 )
+from tracehold.observability.event_types import DECISIONS, DENIALS
+
+from tracehold_collector.core.record import Record
+from tracehold_collector.normalise.content import clean_content
+from tracehold_collector.normalise.context import ItemError, NormaliseContext
+from tracehold_collector.normalise.engine_spans import OpenSpans, call_key, span_key
 from tracehold_collector.normalise.ids import digest_id, read_span_id, read_trace_id, span_digest
 from tracehold_collector.normalise.outcomes import gate
 from tracehold_collector.normalise.times import read_rfc3339

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from tracehold_collector.normalise.engine_types import short_type
+from tracehold.observability.engine_types import short_type
 
 _REMEMBERED: Final = 50_000
 _CHILD_SUFFIX: Final = ":childstarted"

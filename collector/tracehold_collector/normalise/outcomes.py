@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Final, get_args
 
-from tracehold.observability.event_types import DECISIONS, DENIALS
-
-from tracehold_collector.core.record import Kind, Status
+from tracehold.observability.event_types import DECISIONS, DENIALS, Kind, Status
 
 _KINDS: Final[dict[str, Kind]] = {kind: kind for kind in get_args(Kind)}
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 import orjson
-from tracehold.observability.event_types import DENIALS, EVENT_TYPES
+from tracehold.observability.event_types import DENIALS, EVENT_TYPES, Kind, Status
 
-from tracehold_collector.core.record import Kind, Record, Status
+from tracehold_collector.core.record import Record
 from tracehold_collector.normalise.classify import Classified, classify, fields_of
 from tracehold_collector.normalise.content import clean_content
 from tracehold_collector.normalise.context import NormaliseContext

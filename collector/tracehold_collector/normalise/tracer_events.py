@@ -8,10 +8,10 @@ from typing import Any, Final, NamedTuple
 
 from tracehold.core.clock import NS_PER_MS
 from tracehold.core.ids import run_root_span_id, run_trace_id
-from tracehold.observability.event_types import DENIALS
+from tracehold.observability.event_types import DENIALS, Kind, Status
 from tracehold.observability.semconv import KIND_OF_TYPE, cancelled_while_running
 
-from tracehold_collector.core.record import Kind, Record, Status
+from tracehold_collector.core.record import Record
 from tracehold_collector.normalise.content import clean_content
 from tracehold_collector.normalise.context import ItemError, NormaliseContext
 from tracehold_collector.normalise.ids import digest_id, read_event_id, read_span_id, read_trace_id

@@ -8,9 +8,9 @@ import math
 import random
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
-from typing import Final, Self, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
 
 from tracehold.core.errors import (
     BlobIntegrityError,
@@ -170,8 +170,7 @@ async def retrying(
         try:
             if attempt_timeout_s is None:
                 return await fn(), failures
-            async with asyncio.timeout(attempt_timeout_s):
-                return await fn(), failures
+            return await _in_time(fn(), attempt_timeout_s), failures
         except Exception as error:
             if not classify(error):
                 raise
@@ -184,6 +183,40 @@ async def retrying(
                     f"{type(error).__name__}; nothing was recorded"
                 ) from error
         await sleep(pause)
+
+
+async def _in_time(attempt: Awaitable[Result], seconds: float) -> Result:
+    """Wait for an attempt, at most so long; one that is done without waiting costs no timer."""
+    steps = attempt.__await__()
+    try:
+        waits_for = next(steps)
+    except StopIteration as done:
+        result: Result = done.value
+        return result
+    async with asyncio.timeout(seconds):
+        return await _Rest(waits_for, steps)
+
+
+class _Rest(Generic[Result]):
+    """What is left of an awaitable that has taken its first step, and waits for `waits_for`."""
+
+    def __init__(self, waits_for: Any, steps: Generator[Any, Any, Result]) -> None:
+        self._waits_for = waits_for
+        self._steps = steps
+
+    def __await__(self) -> Generator[Any, Any, Result]:
+        waits_for = self._waits_for
+        while True:
+            try:
+                yield waits_for
+            except BaseException as error:  # noqa: BLE001 - cancelled meanwhile: the attempt's own to handle
+                try:
+                    waits_for = self._steps.throw(error)
+                except StopIteration as done:
+                    result: Result = done.value
+                    return result
+            else:
+                return (yield from self._steps)
 
 
 def _above_zero(value: object) -> bool:

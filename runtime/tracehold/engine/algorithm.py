@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 from tracehold.engine.budget import Ledger
 from tracehold.engine.event_types import RUN_STARTED
@@ -82,6 +82,3 @@ class Algorithm(Protocol):
 
     async def on_event(self, event: Event, ctx: Ctx, /) -> Sequence[Event] | None:
         """Return the events that follow from `event`."""
-
-
-Input = dict[str, Any]

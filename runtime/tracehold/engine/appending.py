@@ -115,6 +115,8 @@ class Appender:
         except (StoreUnavailable, asyncio.CancelledError):
             run.doubt(*ready)
             raise
+        if len(stored) == 1 and stored[0].seq <= run.fold.seq + 1:
+            return [self._take_in(run, stored[0], retried=retried)]
         by_seq = {event.seq: event for event in reversed(stored)}  # of one id twice, the first
         unread = [seq for seq in by_seq if seq > run.fold.seq]
         if unread and max(unread) > run.fold.seq + len(unread):
@@ -123,16 +125,17 @@ class Appender:
             except (StoreUnavailable, asyncio.CancelledError):
                 run.doubt(*stored)
                 raise
-        for seq in sorted(by_seq):
-            event = by_seq[seq]
-            run.fold.fold(event)
-            unsure = run.settle_doubt(event.id)
-            if event.dup and (retried or unsure):
-                # An earlier attempt had stored it, and nobody has delivered it.
-                event = by_seq[seq] = event.with_(dup=False)
-            if not event.dup:
-                run.outbox.append(event)
-        return [by_seq[event.seq] for event in stored]
+        taken = {seq: self._take_in(run, by_seq[seq], retried=retried) for seq in sorted(by_seq)}
+        return [taken[event.seq] for event in stored]
+
+    def _take_in(self, run: ActiveRun, event: Event, *, retried: bool) -> Event:
+        run.fold.fold(event)
+        unsure = run.settle_doubt(event.id)
+        if event.dup and (retried or unsure):
+            event = event.with_(dup=False)  # an earlier attempt had stored it, and nobody has delivered it
+        if not event.dup:
+            run.outbox.append(event)
+        return event
 
     async def _read_on(self, run: ActiveRun, ready: Sequence[Event], besides: Container[int] = ()) -> list[Event]:
         """Fold what is new in the log; deliver what was unsure; return those of `ready` that an unseen attempt stored.

@@ -337,10 +337,6 @@ class Engine:
         data = {"kind": str(OutcomeKind(kind)), "value": value, "reason": reason}
         await self.emit(engine_event(run.fold, completed_id(run_id), RUN_COMPLETED, data, source="aaa"))
 
-    async def announce_completion(self, run: RunFold, completed: Event) -> None:
-        """Tell a finished run's parent its result and spend, once (ENG-11)."""
-        await self._consequences.announce_completion(run, completed)
-
     def arm_deadline(self, run: ActiveRun) -> None:
         """Set the timer of a run's deadline."""
         self._consequences.arm_deadline(run)
@@ -407,7 +403,7 @@ class Engine:
         return run.fold.ledger if run is not None else Ledger()
 
     def is_done(self, run_id: str) -> bool:
-        """Whether a run that this engine holds has ended."""
+        """Whether a run that this engine holds has ended; one that ended long ago is let go, and its log tells."""
         run = self.runs.peek(run_id)
         return run is not None and run.fold.completed is not None
 

@@ -17,62 +17,16 @@ from typing import Any, Final, NamedTuple
 from tracehold.core.clock import NS_PER_MS
 from tracehold.core.ids import run_root_span_id, run_trace_id
 from tracehold.events.event import Event
-from tracehold.observability.event_types import DECISIONS, LLM_CALL, RUN_END, RUN_START, TOOL_CALL
+from tracehold.observability.engine_types import ENGINE_TYPES, RUN_OUTCOMES, UNLISTED, EngineType, short_type
+from tracehold.observability.event_types import DECISIONS, DENIALS, LLM_CALL, RUN_END, RUN_START, TOOL_CALL
 
 DEFAULT_TENANT: Final = "default"
 """Where the collector puts what has no tenant."""
 
-_PREFIXES: Final = ("aaa.", "tracehold.")
 _CALLS: Final = {"llm": LLM_CALL, "tool": TOOL_CALL}
-_KINDS: Final = {
-    "run": "run",
-    "llm": "llm",
-    "tool": "tool",
-    "guard": "guardrail",
-    "approval": "approval",
-    "memory": "memory",
-    "retrieval": "retrieval",
-    "plan": "task",
-    "task": "task",
-    "child": "task",
-    "session": "session",
-}
-"""First word of a type to our kind; the rest stands in `_POINTS`."""
-
-_POINTS: Final[Mapping[str, tuple[str, str, str | None]]] = {
-    "run.suspended": ("run", "suspended", None),
-    "run.erased": ("erasure", "ok", None),
-    "budget.exceeded": ("gate", "blocked", "limited"),
-    "guard.verdict": ("guardrail", "ok", None),
-    "approval.requested": ("approval", "suspended", "suspended"),
-    "approval.granted": ("approval", "ok", "allowed"),
-    "approval.rejected": ("approval", "blocked", "rejected"),
-    "approval.denied": ("approval", "blocked", "rejected"),
-    "approval.expired": ("approval", "blocked", "expired"),
-    "context.summary": ("context", "ok", None),
-    "plan.created": ("task", "ok", None),
-    "session.message": ("session", "ok", None),
-    "session.reply": ("session", "ok", None),
-    "eval.score": ("score", "ok", None),
-    "timer.fired": ("other", "ok", None),
-}
-"""Type without its prefix to kind, status and decision, where it is a point in time."""
-
-_PAIRED: Final = frozenset({"llm", "tool", "memory", "retrieval", "task", "child"})
-_OPENINGS: Final = frozenset({"requested", "started"})
-_ENDINGS: Final = {"completed": "ok", "failed": "error"}
 _UNTOLD: Final = frozenset({"llm.delta"})
 """Pieces of a reply: the whole of it follows."""
 
-_OUTCOMES: Final = {
-    "success": "ok",
-    "failed": "error",
-    "invalid_input": "error",
-    "timeout": "error",
-    "budget_exceeded": "error",
-    "blocked": "blocked",
-    "cancelled": "cancelled",
-}
 _BLOCKING: Final = frozenset({"block", "blocked", "deny", "denied"})
 _REMEMBERED: Final = 10_000
 
@@ -110,21 +64,21 @@ class Translator:
 
     def translate(self, event: Event) -> dict[str, Any] | None:
         """Return the Tracer event of a stored event, or `None` for one that is told with another."""
-        short = _short(event.type)
-        family, _, act = short.partition(".")
+        short = short_type(event.type)
+        known = ENGINE_TYPES.get(short, UNLISTED)
         run_id = event.run_id or event.stream
         at_ns = _ns(event.time)
         data = event.data
         if short == "run.started":
             _keep(self._agents, run_id, str(data.get("algo") or "") or None)
             _keep(self._open, (run_id, "run"), _Opening(at_ns, None, None))
-        elif family in _PAIRED and act in _OPENINGS:
+        elif known.half == "opens":
             self._note(event, short, run_id, at_ns)
             return None
         elif short in _UNTOLD:
             return None
         made = self._envelope(event, short, run_id, at_ns)
-        made |= _judged(short, family, act, data)
+        made |= _judged(short, known, data)
         made |= _said(short, data)
         return {key: value for key, value in made.items() if value is not None}
 
@@ -177,21 +131,19 @@ class Translator:
 _NOTHING: Final = _Opening(0, None, None)
 
 
-def _judged(short: str, family: str, act: str, data: Mapping[str, Any]) -> dict[str, Any]:
+def _judged(short: str, known: EngineType, data: Mapping[str, Any]) -> dict[str, Any]:
     """What kind of event it is, how it ended, and what a gate said."""
-    kind, status, decision = _POINTS.get(short) or (_KINDS.get(family, "other"), _ENDINGS.get(act, "unset"), None)
-    if short not in _POINTS and family not in _PAIRED:
-        status = "unset"
-        kind = "run" if short in {"run.started", "run.completed", "run.cancel", "run.resumed"} else "other"
-    made: dict[str, Any] = {"kind": kind, "status": status, "decision": decision}
+    family = short.partition(".")[0]
+    made: dict[str, Any] = {"kind": known.kind, "status": known.status, "decision": known.decision}
     if short == "run.started":
-        return made | {"type": RUN_START, "status": "started"}
+        return made | {"type": RUN_START}
     if short in {"run.completed", "child.completed"}:
         outcome = data.get("outcome") if family == "child" else data
         word = outcome.get("kind") if isinstance(outcome, Mapping) else None
-        made["status"] = _OUTCOMES.get(word, "unset") if isinstance(word, str) else "unset"
+        made["status"] = RUN_OUTCOMES.get(word, "unset") if isinstance(word, str) else "unset"
         return made | ({"type": RUN_END} if family == "run" else {})
-    if family in _CALLS and act in _ENDINGS:
+    called = known.half == "ends" and family in _CALLS
+    if called:
         made["type"] = _CALLS[family]
     if short == "guard.verdict":
         return made | _verdict(data)
@@ -203,13 +155,13 @@ def _judged(short: str, family: str, act: str, data: Mapping[str, Any]) -> dict[
             "digest": data.get("digest"),
         }
     error = data.get("error")
-    if status == "error" and isinstance(error, Mapping):
+    if known.status == "error" and isinstance(error, Mapping):
         made["error_type"] = _text(error.get("type"))
     said = data.get("decision")
-    if family in _CALLS and isinstance(said, str) and said in DECISIONS:
+    if called and isinstance(said, str) and said in DECISIONS:
         made |= {"decision": said, "decided_by": data.get("decided_by"), "rule": data.get("rule")}
         made |= {"policy_digest": data.get("policy_digest")}
-        if said not in {"allowed", "suspended"}:
+        if said in DENIALS:
             made |= {"status": said, "error_type": None}
     return made
 
@@ -270,13 +222,6 @@ def _keep(kept: OrderedDict[Any, Any], key: Any, value: Any) -> None:
     kept.move_to_end(key)
     if len(kept) > _REMEMBERED:
         kept.popitem(last=False)
-
-
-def _short(event_type: str) -> str:
-    for prefix in _PREFIXES:
-        if event_type.startswith(prefix):
-            return event_type[len(prefix) :]
-    return event_type
 
 
 def _text(value: object) -> str | None:

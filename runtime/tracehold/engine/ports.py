@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol
 
-from tracehold.core.outcome import Outcome, OutcomeKind
+from tracehold.core.outcome import OutcomeKind
 from tracehold.engine.algorithm import Algorithm
 from tracehold.engine.handle import RunHandle
 from tracehold.engine.run_fold import RunFold
@@ -42,10 +42,6 @@ class EngineOps(Protocol):
     def start(self) -> Callable[..., Awaitable[RunHandle]]:
         """Starts a run."""
 
-    @property
-    def run(self) -> Callable[..., Awaitable[Outcome[Any]]]:
-        """Starts a run and awaits its outcome."""
-
     def spawn(self, coro: Coroutine[Any, Any, Any]) -> object:
         """Run tracked background work."""
 
@@ -60,9 +56,6 @@ class EngineOps(Protocol):
 
     async def expire(self, run_id: str) -> None:
         """End a run whose deadline has passed."""
-
-    async def announce_completion(self, run: RunFold, completed: Event) -> None:
-        """Tell a finished run's parent."""
 
     async def fold_of(self, run_id: str) -> RunFold:
         """Return a run's state."""

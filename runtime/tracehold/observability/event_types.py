@@ -1,11 +1,11 @@
-"""The types a Tracer event may carry and the decisions a gate may take, as data (TRC-22, DEC-01).
+"""Types of Tracer events, kinds and outcomes of events, decisions of gates: as data (TRC-22, DEC-01).
 
 A type outside this set is recorded all the same; the set is what readers can rely on.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 LLM_CALL: Final = "llm_call"
 TOOL_CALL: Final = "tool_call"
@@ -78,3 +78,27 @@ DECISIONS: Final = frozenset(
 
 DENIALS: Final = DECISIONS - {"allowed", "suspended"}
 """The decisions that stopped something (DEC-01)."""
+
+Kind = Literal[
+    "run",
+    "agent",
+    "llm",
+    "tool",
+    "gate",
+    "approval",
+    "guardrail",
+    "retrieval",
+    "memory",
+    "context",
+    "task",
+    "session",
+    "score",
+    "erasure",
+    "other",
+]
+"""Ours, and closed (design: Data)."""
+
+Status = Literal["started", "ok", "error", "blocked", "suspended", "cancelled", "unset"]
+"""`started` marks the opening half of a span that another event of the same span id ends: it is not counted again.
+`blocked` together with a decision is a denial (DEC-01): an attempt was
+stopped, and this event is the one that says so. `unset` is OTLP's own default and counts as neither good nor bad."""

@@ -15,6 +15,7 @@ from tracehold.engine.observing import Translator
 from tracehold.events import Event
 from tracehold.events.sqlite_store import SQLiteEventStore
 from tracehold.governance.permissions import ToolPermissions
+from tracehold.observability.engine_types import ENGINE_TYPES
 from tracehold.observability.tracer import Tracer
 from tracehold.privacy import Cleaner
 from tracehold.testing import ScriptedLLM, tool_calls_reply
@@ -23,7 +24,6 @@ from tracehold_collector.core.pseudonyms import Pseudonyms
 from tracehold_collector.core.record import Record
 from tracehold_collector.decode import decode_events
 from tracehold_collector.normalise.context import NormaliseContext
-from tracehold_collector.normalise.engine_types import ENGINE_TYPES
 
 
 @tool

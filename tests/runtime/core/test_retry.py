@@ -188,6 +188,69 @@ def test_an_attempt_that_hangs_counts_as_failed() -> None:
     assert attempt(hang_once, RetryPolicy(), clock, attempt_timeout_s=0.001) == ("done", 1)
 
 
+def test_an_attempt_that_waits_several_times_is_waited_for() -> None:
+    clock = Clock()
+
+    async def patient() -> str:
+        for _ in range(3):
+            await asyncio.sleep(0)
+        return "done"
+
+    assert attempt(patient, RetryPolicy(), clock, attempt_timeout_s=60) == ("done", 0)
+
+
+def test_an_attempt_that_waits_and_fails_is_repeated() -> None:
+    clock = Clock()
+    errors = [TimeoutError(), ConnectionResetError()]
+
+    async def fails_twice() -> str:
+        await asyncio.sleep(0)
+        if errors:
+            raise errors.pop()
+        return "done"
+
+    assert attempt(fails_twice, RetryPolicy(), clock, attempt_timeout_s=60) == ("done", 2)
+
+
+def test_an_attempt_may_clean_up_when_its_time_is_over() -> None:
+    clock = Clock()
+    cleaned: list[str] = []
+
+    async def hangs_once() -> str:
+        if cleaned:
+            return "done"
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            cleaned.append("up")
+        raise AssertionError("unreachable")
+
+    assert attempt(hangs_once, RetryPolicy(), clock, attempt_timeout_s=0.001) == ("done", 1)
+    assert cleaned == ["up"]
+
+
+def test_a_cancelled_caller_cancels_an_attempt_that_waits() -> None:
+    ended: list[str] = []
+
+    async def hangs() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+
+    async def main() -> None:
+        task = asyncio.create_task(retrying(hangs, RetryPolicy(), attempt_timeout_s=60))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert ended == ["cancelled"]
+
+
 def test_a_cancelled_call_is_not_repeated() -> None:
     clock = Clock()
     fn = Failing(clock, [asyncio.CancelledError()])

@@ -1,10 +1,13 @@
-"""What each type of engine event is, as data: its kind, its outcome, and whether it opens or ends a span."""
+"""What each type of engine event is, as data: its kind, its outcome, and whether it opens or ends a span.
+
+The observer and the collector both go by it, so that an event that arrives both ways is the same.
+"""
 
 from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple
 
-from tracehold_collector.core.record import Kind, Status
+from tracehold.observability.event_types import Kind, Status
 
 Half = Literal["opens", "ends", "point"]
 
