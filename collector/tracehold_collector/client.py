@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -75,17 +75,37 @@ class Client:
             passing={400, 413, 415, 429, 503},
         )
 
+    def lines(self, path: str, body: bytes) -> Iterator[bytes]:
+        """POST a JSON body and yield the answer's lines as they come; long work says how far it is.
+
+        Raises:
+            AskError: not reached, refused, or cut off; says what to do.
+        """
+        headers = {"Content-Type": "application/json"}
+        try:
+            with self._http.stream("POST", path, content=body, headers=headers, timeout=None) as response:
+                if not response.is_success:
+                    response.read()
+                    raise AskError(_refusal(self.url, response))
+                yield from (line.encode() for line in response.iter_lines() if line)
+        except httpx.TransportError as error:
+            raise _unreachable(self.url, error) from error
+
     def _checked(self, method: str, path: str, *, passing: set[int] | None = None, **request: Any) -> httpx.Response:
         try:
             response = self._http.request(method, path, **request)
         except httpx.TransportError as error:
-            raise AskError(
-                f"no collector answers at {self.url} ({type(error).__name__}). Start one with 'tracehold up', or name "
-                "another with --url or TRACEHOLD_URL"
-            ) from error
+            raise _unreachable(self.url, error) from error
         if response.is_success or response.status_code in (passing or ()):
             return response
         raise AskError(_refusal(self.url, response))
+
+
+def _unreachable(url: str, error: Exception) -> AskError:
+    return AskError(
+        f"no collector answers at {url} ({type(error).__name__}). Start one with 'tracehold up', or name another with "
+        "--url or TRACEHOLD_URL"
+    )
 
 
 def _refusal(url: str, response: httpx.Response) -> str:

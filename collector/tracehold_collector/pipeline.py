@@ -18,6 +18,7 @@ from tracehold_collector.core.limits import Limits
 from tracehold_collector.core.pseudonyms import Pseudonyms
 from tracehold_collector.core.record import Batch, Rejection
 from tracehold_collector.normalise.context import NormaliseContext
+from tracehold_collector.pricing import PriceBook, price_records
 from tracehold_collector.store.committer import Receipt
 from tracehold_collector.store.writer import Writer
 
@@ -64,10 +65,12 @@ class Intake:
         writer: commits records.
         pseudonym_key: the store's secret, from which user and session pseudonyms are made.
         limits: what one sender, and all together, may send.
+        prices: what model calls cost; `None` leaves those without a cost unpriced.
     """
 
-    def __init__(self, writer: Writer, pseudonym_key: bytes, limits: Limits) -> None:
+    def __init__(self, writer: Writer, pseudonym_key: bytes, limits: Limits, prices: PriceBook | None = None) -> None:
         self.limits = limits
+        self.prices = prices
         self.stats = IntakeStats()
         self.stopping = False
         self._writer = writer
@@ -133,7 +136,9 @@ class Intake:
             StoreError: the commit failed, or the collector stopped first; send it again.
         """
         try:
-            batch = await anyio.to_thread.run_sync(decode, limiter=self._decoders[size <= _SMALL_BYTES])
+            batch = await anyio.to_thread.run_sync(
+                lambda: self._priced(decode()), limiter=self._decoders[size <= _SMALL_BYTES]
+            )
             receipt = Receipt(0, 0)
             if batch.records:
                 receipt = await asyncio.wrap_future(self._writer.submit(batch.records))
@@ -146,6 +151,11 @@ class Intake:
         rejected = [*batch.rejected, *unstorable]
         self.stats.rejected += len(rejected)
         return Outcome(receipt, rejected)
+
+    def _priced(self, batch: Batch) -> Batch:
+        if self.prices is not None:
+            price_records(batch.records, self.prices, now_ns())
+        return batch
 
 
 def _stopping() -> StoreError:

@@ -28,6 +28,8 @@ from tracehold_collector.core.secretfile import load_or_create_key, prepare_fold
 from tracehold_collector.core.settings import CollectorSettings
 from tracehold_collector.forward import Forwarder
 from tracehold_collector.pipeline import Intake
+from tracehold_collector.pricing import PriceBook, load_prices
+from tracehold_collector.repricing import Repricer
 from tracehold_collector.store.database import FILE_NAME, Database, DatabaseOptions
 from tracehold_collector.store.reader import Reader
 from tracehold_collector.store.writer import Writer, WriterOptions
@@ -140,6 +142,7 @@ class CollectorServer:
             self._thread.join()
             self._thread = None
         self._socket.close()
+        self.repricer.close()
         self.writer.close()
         if self.forwarder is not None:
             self.forwarder.close()
@@ -161,6 +164,7 @@ class CollectorServer:
 
     def _open_parts(self) -> None:
         settings = self.settings
+        prices = PriceBook([load_prices(settings.prices)] if settings.prices else [])
         # The store, its write-ahead file and its temporary files are their owner's alone: they hold what agents said.
         os.umask(0o077)
         store = settings.data_dir / FILE_NAME
@@ -179,7 +183,8 @@ class CollectorServer:
             on_commit=self.forwarder.submit if self.forwarder else None,
         )
         limits = replace(DEFAULT_LIMITS, max_body_bytes=settings.max_body_bytes)
-        self._intake = Intake(self.writer, key, limits)
+        self._intake = Intake(self.writer, key, limits, prices)
+        self.repricer = Repricer(self.database, self.writer, prices)
         self._app = build_app(
             database=self.database,
             writer=self.writer,
@@ -188,7 +193,9 @@ class CollectorServer:
             tenant=settings.tenant,
             api_key=settings.api_key.get_secret_value() if settings.api_key else None,
             forwarder=self.forwarder,
+            repricer=self.repricer,
         )
+        self.repricer.start()
 
     async def _serve(self, on_ready: Callable[[], None] | None) -> None:
         serving = asyncio.create_task(self._server.serve(sockets=[self._socket]))

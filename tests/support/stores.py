@@ -5,14 +5,14 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import fields
-from importlib import resources
 from typing import Any
 
 import duckdb
 from tracehold_collector.core.record import Record
+from tracehold_collector.store.migrate import migrations
 from tracehold_collector.store.run_deltas import run_delta_table
 
-MIGRATION = (resources.files("tracehold_collector.store.migrations") / "0001_initial.sql").read_text(encoding="utf-8")
+MIGRATION = "\n".join(step.sql for step in migrations())
 
 _FIELDS = {item.name for item in fields(Record)}
 

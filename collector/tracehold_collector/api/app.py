@@ -8,12 +8,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from tracehold_collector.api import health, ingest, reads
+from tracehold_collector.api import health, ingest, prices, reads
 from tracehold_collector.api.access import AccessMiddleware
 from tracehold_collector.api.errors import on_collector_error
 from tracehold_collector.core.errors import CollectorError
 from tracehold_collector.forward import Forwarder
 from tracehold_collector.pipeline import Intake
+from tracehold_collector.repricing import Repricer
 from tracehold_collector.store.database import Database
 from tracehold_collector.store.reader import Reader
 from tracehold_collector.store.writer import Writer
@@ -28,6 +29,7 @@ def build_app(
     tenant: str,
     api_key: str | None = None,
     forwarder: Forwarder | None = None,
+    repricer: Repricer | None = None,
 ) -> Starlette:
     """Return the ASGI application.
 
@@ -38,6 +40,7 @@ def build_app(
         intake: decodes bodies and hands them to the writer.
         forwarder: sends on what was taken in, for its metrics.
         tenant: whose data a request brings and may see.
+        repricer: prices stored calls once more when asked.
         api_key: the key to ask for; `None` serves this machine only.
     """
     app = Starlette(
@@ -48,6 +51,7 @@ def build_app(
             Route("/api/v1/queries/{name}", reads.run_query),
             Route("/api/v1/events/{event_id}", reads.get_event),
             Route("/api/v1/contents", reads.get_contents),
+            Route("/api/v1/prices/apply", prices.apply_prices, methods=["POST"]),
             Route("/healthz", health.healthz),
             Route("/readyz", health.readyz),
             Route("/metrics", health.metrics),
@@ -59,6 +63,7 @@ def build_app(
     app.state.reader = reader
     app.state.intake = intake
     app.state.tenant = tenant
+    app.state.repricer = repricer
     app.state.metrics = health.registry(health.StoreMetrics(database, writer, intake, forwarder))
     return app
 

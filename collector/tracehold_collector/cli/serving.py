@@ -32,6 +32,9 @@ Forward = Annotated[
     str | None,
     typer.Option(help="OTLP/HTTP endpoint (Jaeger, any backend) that gets a copy of what comes in."),
 ]
+Prices = Annotated[
+    Path | None, typer.Option(help="Your own prices, a TOML file; see 'tracehold prices check'. [default: none]")
+]
 LogLevel = Annotated[str | None, typer.Option(help="debug, info, warning or error. [default: info]")]
 DashboardPort = Annotated[int, typer.Option(min=1, max=65535, help="Port of the dashboard.")]
 
@@ -49,6 +52,7 @@ def collect(
     port: Port = None,
     data_dir: DataDir = None,
     forward: Forward = None,
+    prices: Prices = None,
     memory_limit: Annotated[str | None, typer.Option(help="DuckDB's memory budget. [default: 1GB]")] = None,
     log_level: LogLevel = None,
 ) -> None:
@@ -58,6 +62,7 @@ def collect(
         port=port,
         data_dir=data_dir,
         forward=forward,
+        prices=prices,
         memory_limit=memory_limit,
         log_level=log_level,
     )
@@ -89,10 +94,13 @@ def up(
     dashboard_port: DashboardPort = DASHBOARD_PORT,
     data_dir: DataDir = None,
     forward: Forward = None,
+    prices: Prices = None,
     log_level: LogLevel = None,
 ) -> None:
     """Run collector and dashboard together on this machine, until Ctrl-C."""
-    settings = load_settings(port=port, data_dir=data_dir, forward=forward, log_level=log_level or "warning")
+    settings = load_settings(
+        port=port, data_dir=data_dir, forward=forward, prices=prices, log_level=log_level or "warning"
+    )
     configure_logging(settings.log_level)
     bind("127.0.0.1", dashboard_port).close()
     server = CollectorServer(settings)

@@ -46,6 +46,7 @@ class CollectorSettings(BaseSettings):
         None, description="headers for --forward, as in OTEL_EXPORTER_OTLP_HEADERS: name=value,name=value"
     )
     memory_limit: str = Field("1GB", pattern=r"^\d+(\.\d+)?\s*([KMGT]i?B|%)$", description="DuckDB's memory budget")
+    prices: Path | None = Field(None, description="your own prices, a TOML file; asked before the bundled ones")
     query_timeout_s: float = Field(30.0, gt=0, description="seconds after which a question is stopped")
     max_queued: int = Field(50_000, ge=1, description="events that may wait to be written before senders get 429")
     max_body_bytes: int = Field(32 * 1024 * 1024, ge=1024, description="largest request body, in bytes")

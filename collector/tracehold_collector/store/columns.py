@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 import pyarrow as pa
@@ -80,6 +80,30 @@ def chunk_table(rows: Sequence[tuple[bytes, str, str, int, bytes]], codec: str, 
             "entries": pa.array(entries, pa.int32()),
             "body": pa.array(bodies, pa.binary()),
             "received_at": pa.repeat(pa.scalar(received_at, _WHOLE), len(rows)),
+        }
+    )
+
+
+class Cost(NamedTuple):
+    """What a stored call was found to cost: event id (16 bytes), whose, USD, and which price list says so."""
+
+    event_id: bytes
+    tenant: str
+    run_id: str
+    cost_usd: float
+    price_source: str
+
+
+def cost_table(costs: Sequence[Cost], priced_at: int) -> pa.Table:
+    """Return the rows of `costs`; `priced_at` is UTC nanoseconds."""
+    return pa.table(
+        {
+            "event_id": _uuids([cost.event_id for cost in costs]),
+            "tenant": pa.array([cost.tenant for cost in costs], _TEXT),
+            "run_id": pa.array([cost.run_id for cost in costs], _TEXT),
+            "cost_usd": pa.array([cost.cost_usd for cost in costs], pa.float64()),
+            "price_source": pa.array([cost.price_source for cost in costs], _TEXT),
+            "priced_at": pa.repeat(pa.scalar(priced_at, _WHOLE), len(costs)),
         }
     )
 

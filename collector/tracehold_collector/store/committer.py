@@ -15,14 +15,16 @@ from tracehold.core.ids import new_event_id
 
 from tracehold_collector.core.record import Record
 from tracehold_collector.store import chunks
-from tracehold_collector.store.columns import chunk_table, event_table
+from tracehold_collector.store.columns import Cost, chunk_table, cost_table, event_table
 from tracehold_collector.store.database import Database
 from tracehold_collector.store.run_deltas import run_delta_table
 from tracehold_collector.store.seen import SeenIds
 
 _log = structlog.get_logger(__name__)
 
-_FOLD_RUN_DELTAS: Final = (resources.files("tracehold_collector.store.sql") / "fold_run_deltas.sql").read_text()
+_SQL: Final = resources.files("tracehold_collector.store.sql")
+_FOLD_RUN_DELTAS: Final = (_SQL / "fold_run_deltas.sql").read_text()
+_ADD_COSTS: Final = (_SQL / "add_costs.sql").read_text()
 
 _LOAD_BATCH: Final = 100_000
 
@@ -105,6 +107,25 @@ class Committer:
             self._insert(fresh)
         self.stats.duplicates += sum(receipt.duplicates for receipt in receipts)
         return receipts
+
+    def add_costs(self, costs: Sequence[Cost]) -> int:
+        """Store what calls were found to cost, with the change of their runs' sums; return how many.
+
+        Raises:
+            duckdb.Error, pyarrow.ArrowException: nothing was stored.
+        """
+        priced_at = now_ns()
+        connection = self._database.connection
+        connection.execute("BEGIN TRANSACTION")
+        try:
+            connection.register("staged_costs", cost_table(costs, priced_at))
+            connection.execute(_ADD_COSTS)
+            connection.execute("COMMIT")
+        except BaseException:
+            _rollback(connection)
+            raise
+        self.unfolded += len({(cost.tenant, cost.run_id) for cost in costs})
+        return len(costs)
 
     def recover(self, error: BaseException) -> None:
         """Open the file again when DuckDB will answer nothing more until then; the next commit tries again if not."""

@@ -10,6 +10,7 @@ Contract
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
@@ -23,6 +24,7 @@ import structlog
 
 from tracehold_collector.core.errors import QueueFullError, StoreError
 from tracehold_collector.core.record import Record
+from tracehold_collector.store.columns import Cost
 from tracehold_collector.store.committer import UNAVAILABLE, CommitStats, Committer, Receipt
 from tracehold_collector.store.database import Database
 
@@ -71,6 +73,12 @@ class _Submission:
             self.done.set_exception(outcome)
 
 
+@dataclass(slots=True)
+class _Pricing:
+    costs: Sequence[Cost]
+    done: Future[int] = field(default_factory=Future)
+
+
 class Writer:
     """Owns the queue, and the one thread that commits what waits in it.
 
@@ -91,6 +99,8 @@ class Writer:
         self._options = options or WriterOptions()
         self._committer = Committer(database, on_commit)
         self._queue: queue.SimpleQueue[_Submission | None] = queue.SimpleQueue()
+        # Beside the queue: senders who wait for an answer come first.
+        self._pricings: queue.SimpleQueue[_Pricing] = queue.SimpleQueue()
         self._queued = 0
         self._queued_lock = threading.Lock()
         self._closed = False
@@ -135,12 +145,28 @@ class Writer:
         self._queue.put(submission)
         return submission.done
 
+    def submit_costs(self, costs: Sequence[Cost]) -> Future[int]:
+        """Hand over what stored calls were found to cost; the future tells how many were committed.
+
+        Raises:
+            StoreError: the writer is closed.
+        """
+        if self._closed or not self._thread.is_alive():
+            raise StoreError("the store is closing; price again when the collector runs")
+        pricing = _Pricing(costs)
+        self._pricings.put(pricing)
+        self._queue.put(_Submission(()))  # wakes the thread
+        return pricing.done
+
     def close(self) -> None:
         """Commit what waits and end the thread; a second call does nothing."""
         if not self._closed:
             self._closed = True
             self._queue.put(None)
         self._thread.join()
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._pricings.get_nowait().done.cancel()
 
     def _work(self) -> None:
         """Never ends because of what it was given: every submission is answered, one way or the other."""
@@ -158,6 +184,7 @@ class Writer:
             self._answer(batch)
             with self._queued_lock:
                 self._queued -= sum(len(submission.records) for submission in batch)
+            self._price()
             if ending:
                 return
             if time.monotonic() - self._rested_at > self._options.busy_rest_s:
@@ -195,6 +222,24 @@ class Writer:
         else:
             for submission, receipt in zip(batch, receipts, strict=True):
                 submission.finish(receipt)
+
+    def _price(self) -> None:
+        """Store the costs that wait."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._add_costs(self._pricings.get_nowait())
+
+    def _add_costs(self, pricing: _Pricing) -> None:
+        if not pricing.done.set_running_or_notify_cancel():
+            return
+        try:
+            pricing.done.set_result(self._committer.add_costs(pricing.costs))
+        except Exception as error:  # noqa: BLE001 - whoever prices must be told, whatever it is
+            _log.error("pricing_failed", error=type(error).__name__, rows=len(pricing.costs))
+            self._committer.recover(error)
+            pricing.done.set_exception(
+                StoreError("the store could not take the prices in; nothing of this lot was changed, price again")
+            )
 
     def _answer_apart(self, submission: _Submission, error: Exception) -> None:
         """Store the rows of a submission that can be stored, by halving it until the others stand alone."""

@@ -55,7 +55,7 @@ counted_events AS (
         make_timestamp(min(started_at) // 1000) AS first_at,
         make_timestamp(max(started_at) // 1000) AS last_at,
         make_timestamp(max(received_at) // 1000) AS received_at
-    FROM events
+    FROM priced_events
     WHERE true
       AND ($since::TIMESTAMP IS NULL OR started_at >= epoch_ns($since::TIMESTAMP))
       AND ($until::TIMESTAMP IS NULL OR started_at < epoch_ns($until::TIMESTAMP))

@@ -59,14 +59,14 @@ SELECT
     error_type,
     source,
     count(*) OVER () AS total
-FROM events
+FROM priced_events
 WHERE run_id = $run_id
   AND ($tenant::VARCHAR IS NULL OR tenant = $tenant)
   AND ($tenants::VARCHAR[] IS NULL OR list_contains($tenants::VARCHAR[], tenant))
 ORDER BY
     -- A Tracer's run_end names the run's start as its own and how long it took: it happened at the end.
-    events.started_at + CASE WHEN type = 'run_end' THEN coalesce(duration_ns, 0) ELSE 0 END NULLS LAST,
+    priced_events.started_at + CASE WHEN type = 'run_end' THEN coalesce(duration_ns, 0) ELSE 0 END NULLS LAST,
     seq NULLS LAST,
-    events.event_id
+    priced_events.event_id
 LIMIT $limit::BIGINT
 OFFSET $offset::BIGINT

@@ -27,7 +27,7 @@ WITH calls AS (
     SELECT
         *,
         timezone($timezone, make_timestamptz(started_at // 1000))::DATE AS day
-    FROM events
+    FROM priced_events
     WHERE kind = 'llm'
       AND status <> 'started'
       AND ($since::TIMESTAMP IS NULL OR started_at >= epoch_ns($since::TIMESTAMP))

@@ -47,7 +47,7 @@ ranked AS (
                 seq DESC NULLS LAST,
                 event_id
         ) AS rank
-    FROM events
+    FROM priced_events
     WHERE run_id = $run_id
       AND ($tenant::VARCHAR IS NULL OR tenant = $tenant)
       AND ($tenants::VARCHAR[] IS NULL OR list_contains($tenants::VARCHAR[], tenant))

@@ -1,0 +1,73 @@
+"""What a price is asked for and what it is."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+
+class Call(NamedTuple):
+    """One model call, as a `Record` tells of it.
+
+    Attributes:
+        model, provider: the source's words; the provider may be unknown.
+        at_ns: when it started, UTC nanoseconds since the epoch.
+        input_tokens: all input; `cached_tokens` and `cache_write_tokens` are parts of it.
+        output_tokens: all output; `reasoning_tokens` is a part of it.
+    """
+
+    model: str
+    provider: str | None
+    at_ns: int
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    cache_write_tokens: int
+    reasoning_tokens: int
+
+    @property
+    def plain_input_tokens(self) -> int:
+        """The input that no cache had a part in; never negative, whatever the source counted."""
+        return max(0, self.input_tokens - self.cached_tokens - self.cache_write_tokens)
+
+
+class Rates(NamedTuple):
+    """USD a token, each class priced once; and what a call costs whatever its size."""
+
+    input: float
+    cached: float
+    cache_write: float
+    output: float
+    reasoning: float
+    call: float = 0.0
+
+    def cost(self, call: Call) -> float:
+        """Return what the call costs, in USD."""
+        plain_output = max(0, call.output_tokens - call.reasoning_tokens)
+        return (
+            self.call
+            + call.plain_input_tokens * self.input
+            + call.cached_tokens * self.cached
+            + call.cache_write_tokens * self.cache_write
+            + plain_output * self.output
+            + call.reasoning_tokens * self.reasoning
+        )
+
+
+class Price(NamedTuple):
+    """What a call costs, in USD, and which price list says so."""
+
+    usd: float
+    source: str
+
+
+class PriceList(Protocol):
+    """One source of prices.
+
+    Attributes:
+        source: its name and version, as it stands beside each cost it gave.
+    """
+
+    source: str
+
+    def cost(self, call: Call) -> float | None:
+        """Return what the call costs in USD, or `None` when this list does not know its model."""

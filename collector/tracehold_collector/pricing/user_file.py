@@ -1,0 +1,103 @@
+"""A user's own prices: negotiated ones, models of their own, models that came out since the snapshot."""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from datetime import UTC, date, datetime
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from tracehold.core.errors import ConfigurationError
+
+from tracehold_collector.pricing.bundled import NS_PER_S
+from tracehold_collector.pricing.call import Call, Rates
+
+_MILLION: Final = 1_000_000
+_MAX_BYTES: Final = 4 * 1024 * 1024
+_DIGEST_CHARS: Final = 12
+
+Usd = Field(ge=0, le=1e6, allow_inf_nan=False)
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    model: str = Field(min_length=1)
+    provider: str | None = None
+    since: date | None = None
+    input: float = Usd
+    cached: float | None = Field(None, ge=0, le=1e6, allow_inf_nan=False)
+    cache_write: float | None = Field(None, ge=0, le=1e6, allow_inf_nan=False)
+    output: float = Usd
+    reasoning: float | None = Field(None, ge=0, le=1e6, allow_inf_nan=False)
+
+    def rates(self) -> Rates:
+        """What is not said costs what its whole costs."""
+        cached = self.input if self.cached is None else self.cached
+        cache_write = self.input if self.cache_write is None else self.cache_write
+        reasoning = self.output if self.reasoning is None else self.reasoning
+        usd = (self.input, cached, cache_write, self.output, reasoning)
+        return Rates(*[value / _MILLION for value in usd])
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    price: list[_Entry]
+
+
+class UserPrices:
+    """Prices of a file: of the entries whose globs fit a call, the one that has begun last; of equals, the first."""
+
+    def __init__(self, source: str, entries: list[_Entry]) -> None:
+        self.source = source
+        by_start = sorted(entries, key=lambda entry: entry.since or date.min, reverse=True)
+        self._entries = [
+            (entry.model.lower(), (entry.provider or "*").lower(), _ns(entry.since), entry.rates())
+            for entry in by_start
+        ]
+
+    def cost(self, call: Call) -> float | None:
+        """Return what the call costs in USD, or `None` when no entry fits."""
+        model, provider = call.model.lower(), (call.provider or "").lower()
+        for model_glob, provider_glob, since, rates in self._entries:
+            if call.at_ns >= since and fnmatchcase(model, model_glob) and fnmatchcase(provider, provider_glob):
+                return rates.cost(call)
+        return None
+
+
+def load_prices(path: Path) -> UserPrices:
+    """Read a price file (TOML): tables `[[price]]` in USD per million tokens.
+
+    Keys: `model` and `provider` (globs, without case), `since` (a day, UTC), `input`, `output`, and where they differ
+    from these `cached`, `cache_write` and `reasoning`.
+
+    Raises:
+        ConfigurationError: it cannot be read; says which entry and what is wrong with it.
+    """
+    try:
+        raw = path.read_bytes()
+        if len(raw) > _MAX_BYTES:
+            raise ConfigurationError(f"the price file {path} is larger than {_MAX_BYTES // 1024 // 1024} MiB")
+        read: dict[str, Any] = tomllib.loads(raw.decode("utf-8"))
+        file = _File.model_validate(read)
+    except OSError as error:
+        raise ConfigurationError(f"cannot read the price file {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"the price file {path} is no TOML: {error}") from error
+    except ValidationError as error:
+        faults = "; ".join(
+            f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors(include_input=False)[:5]
+        )
+        raise ConfigurationError(f"the price file {path} cannot be used: {faults}") from None
+    digest = hashlib.sha256(raw).hexdigest()[:_DIGEST_CHARS]
+    return UserPrices(f"file {digest}", file.price)
+
+
+def _ns(day: date | None) -> int:
+    if day is None:
+        return -(2**63)
+    return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()) * NS_PER_S
