@@ -108,7 +108,7 @@ def dialects_page() -> str:
         "- A tool that a framework refused, when its span says so in free text only. A decision is read from",
         "  `tracehold.decision`, or from `policy.decision` together with `policy.rule`. An approval or guardrail of another",
         "  framework is shown with its kind, but is no denial unless it carries one of these.",
-        "- Costs in another currency than USD, and prices: a cost is stored as the sender recorded it, never worked out.",
+        "- Costs in another currency than USD.",
         "- MLflow, AutoGen's own names, Semantic Kernel's older names and other conventions that are not named above.",
         "",
         "## Which attribute fills which field",
