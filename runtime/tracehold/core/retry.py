@@ -172,7 +172,7 @@ async def retrying(
                 return await fn(), failures
             return await _in_time(fn(), attempt_timeout_s), failures
         except Exception as error:
-            if not classify(error):
+            if not (isinstance(error, _HangError) or classify(error)):
                 raise
             failures += 1
             elapsed = clock() - began
@@ -180,9 +180,13 @@ async def retrying(
             if pause is None:
                 raise StoreUnavailable(
                     f"{what} failed {failures} times in {elapsed:.1f} s, the last time with "
-                    f"{type(error).__name__}; nothing was recorded"
+                    f"{'TimeoutError' if isinstance(error, _HangError) else type(error).__name__}; nothing was recorded"
                 ) from error
         await sleep(pause)
+
+
+class _HangError(TimeoutError):
+    """An attempt took too long; that is ours to judge, whatever a user's `classify` thinks of timeouts."""
 
 
 async def _in_time(attempt: Awaitable[Result], seconds: float) -> Result:
@@ -193,8 +197,14 @@ async def _in_time(attempt: Awaitable[Result], seconds: float) -> Result:
     except StopIteration as done:
         result: Result = done.value
         return result
-    async with asyncio.timeout(seconds):
-        return await _Rest(waits_for, steps)
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            return await _Rest(waits_for, steps)
+    except TimeoutError as error:
+        if limit.expired():
+            raise _HangError(f"no answer within {seconds:g} s") from error
+        raise
 
 
 class _Rest(Generic[Result]):

@@ -12,17 +12,17 @@ import logging
 from collections.abc import Container, Sequence
 from typing import Final
 
-from tracehold.core.errors import ConcurrencyError, StoreUnavailable, TenantMismatch
+from tracehold.core.errors import ConcurrencyError, SchemaError
 from tracehold.core.retry import RetryPolicy
 from tracehold.engine.background import Background
 from tracehold.engine.event_types import RUN_COMPLETED
-from tracehold.engine.log import Log
+from tracehold.engine.log import Log, of_run
 from tracehold.engine.reactions import up_to_the_end
 from tracehold.engine.runs import ActiveRun, Runs
 from tracehold.events.bus import EventBus
 from tracehold.events.event import Event
 from tracehold.events.store import ANY_SEQ
-from tracehold.events.subscription import current_delivery
+from tracehold.events.subscription import may_wait
 
 _log = logging.getLogger(__name__)
 
@@ -69,9 +69,23 @@ class Appender:
             self._runs.settle(run)
 
     async def append(self, run: ActiveRun, ready: Event, retry: RetryPolicy | None) -> Event:
-        """Append an event, and put it into the outbox unless it was there before (ENG-33)."""
+        """Append an event, and put it into the outbox unless it was there before (ENG-33).
+
+        To a stream that is no run as far as this process knows, nothing is appended unread: a start that is in it
+        already decides whose the event is (DEC-06).
+
+        Raises:
+            TenantMismatch: it names another tenant than the run's; it is not stored.
+        """
         async with run.lock:
-            return (await self._store(run, [_of_tenant(ready, run)], ANY_SEQ, retry))[0]
+            while True:
+                ready = of_run(ready, run.fold)
+                expected_seq = run.fold.seq if run.fold.algo is None else ANY_SEQ
+                try:
+                    return (await self._store(run, [ready], expected_seq, retry))[0]
+                except ConcurrencyError:
+                    for ours in await self._read_on(run, [ready]):
+                        return ours
 
     async def append_completion(self, run: ActiveRun, ready: Event, retry: RetryPolicy | None) -> Event | None:
         """Append a completion unless the run has one; two writers cannot both succeed (ENG-31)."""
@@ -95,7 +109,7 @@ class Appender:
         """
         async with run.lock:
             while run.fold.is_open:
-                group = up_to_the_end([_of_tenant(event, run) for event in ready], run.fold)
+                group = up_to_the_end([of_run(event, run.fold) for event in ready], run.fold)
                 if len(group) < 2:  # noqa: PLR2004 - one alone is stored whole anyway
                     break
                 # Two writers cannot both complete a run (ENG-31).
@@ -112,7 +126,9 @@ class Appender:
         """Append under the run's lock and fold; what was not in the log before goes into the outbox."""
         try:
             stored, retried = await self._log.append_all(ready, expected_seq, retry)
-        except (StoreUnavailable, asyncio.CancelledError):
+        except (ConcurrencyError, SchemaError):
+            raise
+        except BaseException:  # whatever it is: it does not prove that nothing was stored
             run.doubt(*ready)
             raise
         if len(stored) == 1 and stored[0].seq <= run.fold.seq + 1:
@@ -120,12 +136,12 @@ class Appender:
         by_seq = {event.seq: event for event in reversed(stored)}  # of one id twice, the first
         unread = [seq for seq in by_seq if seq > run.fold.seq]
         if unread and max(unread) > run.fold.seq + len(unread):
-            try:
-                await self._read_on(run, (), besides=by_seq)
-            except (StoreUnavailable, asyncio.CancelledError):
-                run.doubt(*stored)
-                raise
+            await self._read_on(run, stored, besides=by_seq)
         taken = {seq: self._take_in(run, by_seq[seq], retried=retried) for seq in sorted(by_seq)}
+        # What was read on may be behind some of these (ENG-22).
+        waiting = sorted(run.outbox, key=lambda event: event.seq)
+        run.outbox.clear()
+        run.outbox.extend(waiting)
         return [taken[event.seq] for event in stored]
 
     def _take_in(self, run: ActiveRun, event: Event, *, retried: bool) -> Event:
@@ -148,8 +164,15 @@ class Appender:
         """
         times = {event.id: event.time for event in ready}
         ours: list[Event] = []
-        for event in await self._runs.refold(run):
-            doubted = event.seq not in besides and run.settle_doubt(event.id)
+        try:
+            unread = await self._runs.refold(run)
+        except BaseException:
+            run.doubt(*ready)  # one of them may be in what could not be read
+            raise
+        for event in unread:
+            if event.seq in besides:
+                continue
+            doubted = run.settle_doubt(event.id)
             if event.id in times:
                 if doubted or event.time == times[event.id]:
                     ours.append(event)
@@ -211,10 +234,7 @@ class Appender:
             _let_in(run)
 
     async def _room(self, run: ActiveRun) -> None:
-        delivery = current_delivery.get()
-        if delivery is not None and delivery.active:
-            return
-        while run.publishing and len(run.outbox) >= CROWDED:
+        while may_wait() and run.publishing and len(run.outbox) >= CROWDED:
             run.room = run.room or asyncio.Event()
             await run.room.wait()
 
@@ -229,12 +249,3 @@ def _let_in(run: ActiveRun) -> None:
     if run.room is not None and (not run.publishing or len(run.outbox) < CROWDED):
         run.room.set()
         run.room = None
-
-
-def _of_tenant(ready: Event, run: ActiveRun) -> Event:
-    """Return the event as one of the run, which may have been started since the event was made ready (DEC-06)."""
-    if run.fold.algo is None or ready.tenant == run.fold.tenant:
-        return ready
-    if ready.tenant is not None:
-        raise TenantMismatch(f"an event for run {run.fold.run_id} names another tenant than the run's")
-    return ready.with_(tenant=run.fold.tenant)

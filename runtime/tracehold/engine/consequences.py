@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from datetime import UTC, datetime
-from functools import partial
-from typing import Any, Final
+from functools import partial, wraps
+from typing import Any, Final, ParamSpec
 
 from tracehold.core.outcome import OutcomeKind
 from tracehold.engine.budget import SPENDING, Budget, Ledger
@@ -27,6 +27,9 @@ from tracehold.engine.ports import EngineOps
 from tracehold.engine.run_fold import RunFold
 from tracehold.engine.runs import ActiveRun
 from tracehold.events.event import Event
+from tracehold.events.subscription import unhindered
+
+P = ParamSpec("P")
 
 PARENT_FINISHED: Final = "parent finished"
 PARENT_BUDGET: Final = "parent budget"
@@ -34,6 +37,17 @@ _AGAIN_S: Final = 5.0
 """Seconds until a deadline that an outage kept from ending its run is tried again."""
 
 _log = logging.getLogger(__name__)
+
+
+def _at_once(draw: Callable[P, Awaitable[None]]) -> Callable[P, Coroutine[Any, Any, None]]:
+    """Let what the engine itself does wait for no queue: a crowded one must not switch limits off (BUS-07)."""
+
+    @wraps(draw)
+    async def drawn(*args: P.args, **kwargs: P.kwargs) -> None:
+        with unhindered():
+            await draw(*args, **kwargs)
+
+    return drawn
 
 
 class Consequences:
@@ -46,6 +60,7 @@ class Consequences:
     def __init__(self, engine: EngineOps) -> None:
         self._engine = engine
 
+    @_at_once
     async def announce_start(self, mother: ActiveRun, run: ActiveRun) -> None:
         """Tell a parent of its new child; one that has ended takes it with it (ENG-11, ENG-12)."""
         if not run.fold.is_open:
@@ -56,6 +71,7 @@ class Consequences:
         else:
             await self._tell_start(mother.fold, run.fold)
 
+    @_at_once
     async def of(self, run: ActiveRun, stored: Event) -> None:
         """What the engine itself does about an event: end runs that are cancelled, over budget or orphaned."""
         if stored.type == RUN_COMPLETED:
@@ -68,6 +84,7 @@ class Consequences:
         elif stored.type in SPENDING or stored.type == CHILD_COMPLETED:
             await self._hold_to_budget(run)
 
+    @_at_once
     async def settle(self, run: ActiveRun) -> None:
         """End an open run whose log says that it is over, or that has spent too much: a crash came between (BUD-06)."""
         fold = run.fold
@@ -103,6 +120,7 @@ class Consequences:
         if run.fold.is_open and run.fold.parent == parent:
             await self._engine.complete(child, OutcomeKind.CANCELLED, None, PARENT_FINISHED)
 
+    @_at_once
     async def announce_completion(self, run: RunFold, completed: Event) -> None:
         """Tell a finished run's parent its result and spend, once (ENG-11)."""
         await self._announce(run, run.completed or completed.data)
@@ -183,6 +201,7 @@ class Consequences:
             waiting += [(child, one) for one in fold.children]
         return total
 
+    @_at_once
     async def repair_family(self, run: ActiveRun, mother: ActiveRun) -> None:
         """Tell an open parent of an open child it never heard of, and hold the child to its budget."""
         await self._reread(mother)
@@ -218,6 +237,7 @@ class Consequences:
             if run.fold.is_open:
                 self._arm(run, _AGAIN_S)
 
+    @_at_once
     async def expire(self, run_id: str) -> None:
         """End a run whose deadline has passed: a timer event, then the timeout (BUD-05)."""
         run = await self._engine.runs.get(run_id)

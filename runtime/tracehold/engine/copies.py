@@ -30,6 +30,8 @@ QUEUE: Final = "aaa.erasures"
 """The stream of what is still to be erased elsewhere. It is no run, and holds ids only."""
 
 PENDING: Final = "aaa.erasure.pending"
+DELETED: Final = "aaa.erasure.deleted"
+"""Notes that a run was deleted: what comes to its stream late, from any process, goes too."""
 
 _SETTLED: Final = timedelta(minutes=10)
 """After this a copy that never came is not coming: its sender has long told the parent, or crashed."""
@@ -95,12 +97,14 @@ class Leftovers:
     """What this process knows of erasures that something may be left of.
 
     Attributes:
-        position: every note in the queue before this number is done.
+        position: every note of a copy in the queue before this number is done.
+        deletions_from: every note of a deletion before this number is.
         deleted: runs that were deleted here, newest last; a handler at work then may still emit for them.
         clean: scrubbed runs of which nothing was left, with start and last number then.
     """
 
     position: int = 0
+    deletions_from: int = 0
     deleted: dict[str, None] = field(default_factory=dict)
     clean: dict[str, tuple[datetime, int]] = field(default_factory=dict)
 
@@ -123,14 +127,45 @@ async def finish_erasures(engine: EngineOps) -> None:
     """Erase what had to wait, and what came after a deletion (DEC-14, RET-12)."""
     await finish_copies(engine)
     for run_id in list(engine.leftovers.deleted):
-        found = await engine.retry(partial(engine.store.last_seq, run_id), f"looking up {run_id}")
-        if found < 0:
+        await _delete_late(engine, run_id)
+    await _finish_deletions(engine)
+
+
+async def note_deletion(engine: EngineOps, run_id: str) -> None:
+    """Note, before it is done, that a run is deleted: for this process at once, for every other one in the queue."""
+    note = Event(type=DELETED, source="engine", stream=QUEUE, data={"stream": run_id})
+    await engine.retry(lambda: engine.store.append(QUEUE, [note]), f"noting that {run_id} is deleted")
+    engine.leftovers.note_deleted(run_id)
+
+
+async def _finish_deletions(engine: EngineOps) -> None:
+    """Remove what came to runs that any process deleted lately, and empty the notes that are old enough."""
+    queue = engine.leftovers
+    notes = await _notes(engine, queue.deletions_from)
+    first_left: int | None = None
+    for note in notes:
+        run_id = note.data.get("stream")
+        if note.type != DELETED or not isinstance(run_id, str):
             continue
-        if not await engine.retry(partial(engine.store.has, run_id, started_id(run_id)), f"looking up {run_id}"):
-            await remove_blobs(engine, run_id, await engine.stored(run_id))
-            engine.bus.forget(run_id)
-            await engine.retry(partial(engine.store.delete_stream, run_id), f"deleting {run_id}")
-            engine.runs.forget(run_id)
+        await _delete_late(engine, run_id)
+        if datetime.now(UTC) - note.time < _SETTLED:
+            first_left = note.seq if first_left is None else first_left
+        else:
+            await _empty(engine, note)
+    if notes:
+        queue.deletions_from = notes[-1].seq + 1 if first_left is None else first_left
+
+
+async def _delete_late(engine: EngineOps, run_id: str) -> None:
+    """Remove what stands under the id of a deleted run, unless a new run was started under it."""
+    found = await engine.retry(partial(engine.store.last_seq, run_id), f"looking up {run_id}")
+    if found < 0:
+        return
+    if not await engine.retry(partial(engine.store.has, run_id, started_id(run_id)), f"looking up {run_id}"):
+        await remove_blobs(engine, run_id, await engine.stored(run_id))
+        engine.bus.forget(run_id)
+        await engine.retry(partial(engine.store.delete_stream, run_id), f"deleting {run_id}")
+        engine.runs.forget(run_id)
 
 
 async def erase_copies(engine: EngineOps, copies: Sequence[Copy], open_ones: Mapping[Copy, str]) -> list[str]:
@@ -160,9 +195,7 @@ async def finish_copies(engine: EngineOps) -> dict[Copy, str]:
     A note that cannot be done stays too: it must not keep anybody from erasing something else.
     """
     queue = engine.leftovers
-    notes: list[Event] = await engine.retry(
-        lambda: engine.store.read(QUEUE, queue.position), "reading what is still to be erased"
-    )
+    notes = await _notes(engine, queue.position)
     left: dict[Copy, str] = {}
     first_left: int | None = None
     for note in notes:
@@ -172,7 +205,7 @@ async def finish_copies(engine: EngineOps) -> dict[Copy, str]:
         try:
             done = await _is_finished(engine, copy, note)
         except Exception as error:  # noqa: BLE001 - see above
-            _log.warning("a copy in %s could not be erased yet: %s", copy.stream, type(error).__name__)
+            _log.warning("what is left in %s could not be erased yet: %s", copy.stream, type(error).__name__)
             done = False
         if not done:
             left[copy] = note.id
@@ -186,7 +219,7 @@ async def _is_finished(engine: EngineOps, copy: Copy, note: Event) -> bool:
     state = await _erase_copy(engine, copy)
     if state == "open" or (state == "absent" and datetime.now(UTC) - note.time < _SETTLED):
         return False
-    await engine.retry(lambda: engine.store.replace_data(QUEUE, note.id, dict(_GONE)), "noting that a copy was erased")
+    await _empty(engine, note)
     return True
 
 
@@ -231,6 +264,17 @@ def _without_copy(event: Event, kind: str | None) -> dict[str, Any] | None:
 
 def _part(data: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
     return {key: data[key] for key in keys if key in data}
+
+
+async def _notes(engine: EngineOps, position: int) -> list[Event]:
+    notes: list[Event] = await engine.retry(
+        lambda: engine.store.read(QUEUE, position), "reading what is still to be erased"
+    )
+    return notes
+
+
+async def _empty(engine: EngineOps, note: Event) -> None:
+    await engine.retry(lambda: engine.store.replace_data(QUEUE, note.id, dict(_GONE)), "noting that it was erased")
 
 
 async def _note(engine: EngineOps, copy: Copy) -> None:

@@ -132,6 +132,8 @@ class Engine:
         await self.bus.__aenter__()
         self._entered += 1
         self._background.closing = False
+        for run in self.runs.open_runs():
+            self.arm_deadline(run)
         if self._entered == 1 and self.sweep_interval_s is not None:
             self.spawn(self._sweep_for_ever(self.sweep_interval_s))
         return self
@@ -213,7 +215,7 @@ class Engine:
         if meta is None:
             meta = dict(mother.fold.meta) if mother is not None else {}
         reaction = self._delivery.register(algo)
-        run = await self.runs.get(run_id) if run_id is not None else self.runs.begin(new_run_id())
+        run = await self._as_it_is(run_id) if run_id is not None else self.runs.begin(new_run_id())
         data = {
             "algo": algo.name,
             "input": input,
@@ -241,7 +243,7 @@ class Engine:
                 run.reaction = reaction
             self.arm_deadline(run)
             if mother is not None:
-                await self._consequences.announce_start(mother, run)
+                await self._tell(mother, run)
             await self.publish(run)
 
         await self._background.see_through(begin, lambda: run.fold.algo is not None or event.id in run.unsure)
@@ -255,6 +257,13 @@ class Engine:
         """Return a handle for any id, without a check (ENG-19)."""
         return RunHandle(self, run_id)
 
+    async def _tell(self, mother: ActiveRun, run: ActiveRun) -> None:
+        """Tell a parent of its child. The child is started whether or not that works: the next sweep tells again."""
+        try:
+            await self._consequences.announce_start(mother, run)
+        except StoreUnavailable:
+            _log.warning("run %s has a child, %s, but could not be told of it", mother.fold.run_id, run.fold.run_id)
+
     async def _parent(self, parent: str | None) -> ActiveRun | None:
         if parent is None:
             return None
@@ -262,6 +271,14 @@ class Engine:
         if mother.fold.algo is None:
             raise KeyError(parent)
         return mother
+
+    async def _as_it_is(self, run_id: str) -> ActiveRun:
+        """Return a run; one that has ended here may have been deleted elsewhere since, and be another one now."""
+        run = await self.runs.get(run_id)
+        if run.fold.completed is not None and not run.busy and not await self.knows(run_id):
+            self.runs.forget(run_id)
+            run = await self.runs.get(run_id)
+        return run
 
     # -- emitting --------------------------------------------------------------------------------------------------
 
@@ -277,7 +294,7 @@ class Engine:
             TenantMismatch: it names another tenant than its run's.
             StoreUnavailable: an outage outlasted the rules; nothing is recorded.
         """
-        run = await self.runs.get(event.stream)
+        run = await self._as_it_is(event.stream)
         ready = await self.log.ready(event, run.fold, retry)
         stored: Event | None = None
         appended = False
@@ -288,10 +305,13 @@ class Engine:
                 append = self._appender.append_completion if ready.type == RUN_COMPLETED else self._appender.append
                 stored = await append(run, ready, retry)
                 appended = True
-            await self.publish(run)
-            if stored is not None:
-                # Of a repeated event too: an outage may have come between the event and what follows from it.
-                await self._consequences.of(run, stored)
+            try:
+                if stored is not None:
+                    # Of a repeated event too: an outage may have come between the event and what follows from it.
+                    await self._consequences.of(run, stored)
+            finally:
+                # Last: it may have to wait for room, and a limit must hold meanwhile.
+                await self.publish(run)
             return stored
 
         return await self._background.see_through(go, lambda: appended or ready.id in run.unsure)
@@ -312,9 +332,11 @@ class Engine:
             nonlocal stored
             if stored is None:
                 stored = await self._appender.append_together(run, ready)
-            await self.publish(run)
-            for event in stored:
-                await self._consequences.of(run, event)
+            try:
+                for event in stored:
+                    await self._consequences.of(run, event)
+            finally:
+                await self.publish(run)
 
         await self._background.see_through(
             go, lambda: stored is not None or any(event.id in run.unsure for event in ready)
@@ -323,9 +345,9 @@ class Engine:
 
     async def publish(self, run: ActiveRun) -> None:
         """Deliver what waits in a run's outbox, and draw the consequences that are owed."""
-        await self._appender.publish(run)
         for event in owed(run):
             await self._consequences.of(run, event)
+        await self._appender.publish(run)
 
     # -- ending ----------------------------------------------------------------------------------------------------
 
@@ -365,16 +387,16 @@ class Engine:
         Raises:
             StoreUnavailable: the rules are exhausted; the last error is its cause.
         """
-        return await self.log.retry(fn, what, policy)
+        return await self.log.retry(fn, what, policy, may_take_long=True)
 
     async def hydrate(self, event: Event) -> Event:
         """Restore a claim-checked payload; any other event is returned unchanged (ENG-38)."""
         return await self.log.hydrate(event)
 
     async def knows(self, run_id: str) -> bool:
-        """Whether anybody started a run of this id, here or elsewhere."""
+        """Whether anybody started a run of this id, here or elsewhere, and nobody has deleted it."""
         held = self.runs.peek(run_id)
-        if held is not None and held.fold.algo is not None:
+        if held is not None and held.fold.is_open:
             return True
         return await self.log.retry(lambda: self.store.has(run_id, started_id(run_id)), f"looking up {run_id}", None)
 

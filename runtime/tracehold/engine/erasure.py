@@ -10,7 +10,7 @@ from typing import Any, Final
 from tracehold.core.errors import RunNotFinished
 from tracehold.engine.blob_removal import orphans, remove_blobs
 from tracehold.engine.consequences import stop_deadline
-from tracehold.engine.copies import Family, erase_copies, finish_copies
+from tracehold.engine.copies import Family, erase_copies, finish_copies, note_deletion
 from tracehold.engine.event_types import RUN_ERASED, erased_id
 from tracehold.engine.ports import EngineOps
 from tracehold.engine.run_fold import RunFold
@@ -84,8 +84,8 @@ async def erase_run(
     try:
         engine.bus.forget(run_id)
         if delete:
+            await note_deletion(engine, run_id)
             await engine.retry(lambda: engine.store.delete_stream(run_id), f"deleting {run_id}")
-            engine.leftovers.note_deleted(run_id)
         else:
             await engine.retry(lambda: engine.store.scrub(run_id), f"scrubbing {run_id}")
             await _mark(engine, fold, reason, report)

@@ -100,13 +100,29 @@ class Log:
         self._policy = policy
         self._classify = classify or is_transient
 
-    async def retry(self, fn: Callable[[], Awaitable[Result]], what: str, policy: RetryPolicy | None) -> Result:
-        """Call `fn`, riding out an outage.
+    async def retry(
+        self,
+        fn: Callable[[], Awaitable[Result]],
+        what: str,
+        policy: RetryPolicy | None,
+        *,
+        may_take_long: bool = False,
+    ) -> Result:
+        """Call `fn`, riding out an outage; to hang is one too: no attempt takes longer than the whole may.
+
+        Args:
+            fn: called anew for each attempt.
+            what: what messages call it.
+            policy: the bounds; default the engine's.
+            may_take_long: an erasure may rewrite a whole file, and what a user calls is not ours to judge.
 
         Raises:
             StoreUnavailable: it outlasts the rules (ENG-37).
         """
-        return (await retrying(fn, policy or self._policy, classify=self._classify, what=what))[0]
+        rules = policy or self._policy
+        in_time = None if may_take_long else rules.max_elapsed_s
+        found = await retrying(fn, rules, classify=self._classify, what=what, attempt_timeout_s=in_time)
+        return found[0]
 
     def outage(self, what: str) -> Outage:
         """Return what rides out the outages of one long subscription."""
@@ -120,8 +136,7 @@ class Log:
             TenantMismatch: it claims another tenant than its run's (DEC-06).
         """
         event = checked_spend(self._schemas.validate(event))
-        if run.algo is not None:
-            event = _of_run(event, run)
+        event = of_run(event, run)
         if self._redactor is not None:
             event = self._redactor.redact(event)
         blobs = self.blobs
@@ -157,7 +172,6 @@ class Log:
             policy or self._policy,
             classify=self._classify,
             what=f"appending to {stream}",
-            # A store that hangs is an outage too: no attempt takes longer than the whole may.
             attempt_timeout_s=(policy or self._policy).max_elapsed_s,
         )
         return stored, failures > 0
@@ -178,8 +192,14 @@ class Log:
         return [await self.hydrate(event) for event in events]
 
 
-def _of_run(event: Event, run: RunFold) -> Event:
-    """Stamp tenant, meta and run id; a run's own win over what an algorithm or model wrote (ENG-13, ENG-16, ENG-35)."""
+def of_run(event: Event, run: RunFold) -> Event:
+    """Stamp tenant, meta and run id; a run's own win over what an algorithm or model wrote (ENG-13, ENG-16, ENG-35).
+
+    Raises:
+        TenantMismatch: it names another tenant than the run's (DEC-06).
+    """
+    if run.algo is None:
+        return event
     if event.tenant is not None and event.tenant != run.tenant:
         raise TenantMismatch(f"an event for run {run.run_id} names another tenant than the run's")
     changes: dict[str, Any] = {}

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tracehold.engine.budget import SPENDING
-from tracehold.engine.event_types import CHILD_COMPLETED, RUN_COMPLETED
+from tracehold.engine.event_types import CHILD_COMPLETED, RUN_CANCEL, RUN_COMPLETED
 from tracehold.engine.run_fold import RunFold
 from tracehold.events.event import Event
 
@@ -29,6 +29,8 @@ def up_to_the_end(events: Sequence[Event], fold: RunFold) -> list[Event]:
     ledger = fold.ledger
     for event in events:
         if event.type == RUN_COMPLETED:
+            if any(one.type == RUN_CANCEL for one in group):
+                break  # ENG-42: it ends as cancelled
             spends = any(one.type in SPENDING or one.type == CHILD_COMPLETED for one in group)
             # What an ancestor may spend is looked up only where it is enforced (DEC-07).
             if fold.budget.exceeded_by(ledger) is None and not (spends and fold.parent is not None):

@@ -13,7 +13,7 @@ from tracehold.core.outcome import OutcomeKind
 from tracehold.engine.algorithm import Algorithm
 from tracehold.engine.consequences import PARENT_FINISHED, Consequences, seconds_left
 from tracehold.engine.copies import finish_erasures
-from tracehold.engine.event_types import CHILD_COMPLETED
+from tracehold.engine.event_types import CHILD_COMPLETED, child_completed_id
 from tracehold.engine.handle import RunHandle
 from tracehold.engine.ports import EngineOps
 from tracehold.engine.run_fold import read_budget
@@ -154,7 +154,13 @@ class _Pass:
         """Return the children that a parent heard the end of; its log is read once a pass."""
         if parent not in self._heard:
             told = await self._engine.stored(parent)
-            self._heard[parent] = {event.data.get("child_run_id") for event in told if event.type == CHILD_COMPLETED}
+            self._heard[parent] = {
+                child
+                for event in told
+                if event.type == CHILD_COMPLETED
+                and isinstance(child := event.data.get("child_run_id"), str)
+                and event.id == child_completed_id(child)
+            }
         return self._heard[parent]
 
     async def carry_on(self, info: RunInfo, by_name: Mapping[str, Algorithm]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +17,9 @@ from tracehold.engine.event_types import (
     RUN_COMPLETED,
     RUN_ERASED,
     RUN_STARTED,
+    child_completed_id,
+    child_started_id,
+    erased_id,
 )
 from tracehold.events.event import Event, MetaValue
 
@@ -91,16 +94,18 @@ class RunFold:
             if self.completed is None:
                 self.completed = {"kind": data.get("kind"), "value": data.get("value"), "reason": data.get("reason")}
         elif kind == CHILD_STARTED:
-            self._child_started(data)
+            if (child := _child_of(event, child_started_id)) is not None:
+                self._child_started(child, data)
         elif kind == CHILD_COMPLETED:
-            self._child_completed(data)
+            if (child := _child_of(event, child_completed_id)) is not None:
+                self._child_completed(child)
             self.ledger = self.ledger.fold(event)
         elif kind == RUN_CANCEL:
             self.cancel_reason = _text(data.get("reason")) or "cancelled"
         elif kind == BUDGET_EXCEEDED:
             self.budget_reason = _text(data.get("reason")) or "budget exceeded"
         elif kind == RUN_ERASED:
-            self.erased = True
+            self.erased = self.erased or event.id == erased_id(self.run_id)
         else:
             self.ledger = self.ledger.fold(event)
 
@@ -114,21 +119,23 @@ class RunFold:
         self.started_at = event.time
         self.budget = read_budget(data.get("budget"))
 
-    def _child_started(self, data: Mapping[str, Any]) -> None:
-        child = _text(data.get("child_run_id"))
-        if child is None:
-            return
+    def _child_started(self, child: str, data: Mapping[str, Any]) -> None:
         if child in self._early:
             self._early.discard(child)
         else:
             self.children[child] = _text(data.get("tag"))
 
-    def _child_completed(self, data: Mapping[str, Any]) -> None:
-        child = _text(data.get("child_run_id"))
-        if child is not None and child not in self.children:
+    def _child_completed(self, child: str) -> None:
+        if child not in self.children:
             self._early.add(child)  # after a crash its start may be told last; that opens it no more
-        elif child is not None:
+        else:
             del self.children[child]
+
+
+def _child_of(event: Event, id_of: Callable[[str], str]) -> str | None:
+    """Return the child an event tells of, if the engine wrote it: nobody else can take its id (EVT-07)."""
+    child = _text(event.data.get("child_run_id"))
+    return child if child is not None and event.id == id_of(child) else None
 
 
 def read_budget(told: Any) -> Budget:

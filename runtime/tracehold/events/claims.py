@@ -14,10 +14,13 @@ CLAIM: Final = "$blob"
 
 KEPT: Final = (
     *("usage", "cost", "tag", "call_id", "name", "state_id"),  # BLB-03
-    # What the engine folds of its own events: without it a run could not be adopted from its log.
-    *("algo", "parent", "run_tag", "budget", "child_run_id", "ledger", "kind"),
+    *("by", "digest"),  # who answered for an approval, and for which arguments (DEC-02)
+    *("budget", "ledger"),
 )
 """Fields of a payload that its stub keeps, when they are small."""
+
+_ROUTING: Final = ("algo", "parent", "run_tag", "child_run_id", "kind")
+"""What the engine folds of its own events, whatever its size: without it a run could not be adopted from its log."""
 
 _NEVER: Final = "aaa.run.completed"
 _MEDIA_TYPE: Final = "application/json"
@@ -77,7 +80,8 @@ def _stub(data: dict[str, Any], ref: BlobRef) -> dict[str, Any]:
     small: dict[str, Any] = {
         key: value for key in KEPT if key in data and (value := _small(data[key])) is not _TOO_LARGE
     }
-    return {CLAIM: ref.sha256, **small}
+    routing: dict[str, Any] = {key: data[key] for key in _ROUTING if key in data and isinstance(data[key], str | None)}
+    return {CLAIM: ref.sha256, **small, **routing}
 
 
 _TOO_LARGE: Final = object()

@@ -11,7 +11,7 @@ from typing import Final, Self
 from tracehold.events.bus import Handler
 from tracehold.events.event import Event
 from tracehold.events.globs import KEPT, Globs
-from tracehold.events.subscription import Delivery, Subscription, current_delivery
+from tracehold.events.subscription import Delivery, Subscription, current_delivery, may_wait
 
 _STOP_S: Final = 1.0
 _KINDS: Final = 256
@@ -130,7 +130,7 @@ class InProcessBus:
             self.put(event, delivery)
             return
         targets = self._targets(event)
-        for target in targets:
+        for target in targets if may_wait() else ():
             if target.full:
                 if not await self._room(targets, event):
                     return

@@ -10,7 +10,7 @@ from tracehold.events.checks import check_limit, check_stream, closed_error, wro
 from tracehold.events.event import Event
 from tracehold.events.following import Followers, follow
 from tracehold.events.rows import Picked, build, encode_content, pick_envelope
-from tracehold.events.scrubbing import RUN_COMPLETED, RUN_STARTED, scrubbed
+from tracehold.events.scrubbing import RUN_COMPLETED, RUN_STARTED, is_scrubbed, scrubbed
 from tracehold.events.store import ANY_SEQ, RunInfo, StoredSnapshot
 
 
@@ -170,6 +170,8 @@ class InMemoryEventStore:
         """Keep a snapshot, unless one of a later event is kept (STO-10)."""
         self._check_open()
         with self._lock:
+            if not self._still_holds(snap):
+                return
             of_stream = self._snapshots.setdefault(snap.stream, {})
             kept = of_stream.get(snap.name)
             if kept is None or snap.seq >= kept.seq:
@@ -179,6 +181,14 @@ class InMemoryEventStore:
         """End every subscription; a second call does nothing (STO-13). What was stored is gone with the object."""
         self._closed = True
         self._followers.wake_all()
+
+    def _still_holds(self, snap: StoredSnapshot) -> bool:
+        if snap.event_id is None:
+            return True
+        log = self._streams.get(snap.stream)
+        if log is None or log.places.get(snap.event_id) != snap.seq:
+            return False
+        return not is_scrubbed(log.event(snap.seq))
 
     def _check_open(self) -> None:
         if self._closed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, TypeVar
 
 from tracehold.events.event import Event
@@ -110,15 +110,16 @@ class Projection(Generic[State]):
         found = await self._from_snapshot(store, stream, codec) if codec is not None else None
         state, start = found or (self.initial(), -1)
         seq, replayed = start, 0
+        last: str | None = None
         while True:
             events = await store.read(stream, seq + 1, PAGE)
             for event in events:
                 state = self.fold(state, event if hydrate is None else await hydrate(event))
-                seq, replayed = event.seq, replayed + 1
+                seq, last, replayed = event.seq, event.id, replayed + 1
             if len(events) < PAGE:
                 break
         if codec is not None and replayed >= self.every:
-            await self._save(store, stream, codec, state, seq)
+            await self._save(store, codec, state, StoredSnapshot(stream, self.name, seq, self.version, "", last))
         return Loaded(state, seq, start, replayed)
 
     async def _from_snapshot(self, store: EventStore, stream: str, codec: Codec) -> tuple[State, int] | None:
@@ -134,14 +135,14 @@ class Projection(Generic[State]):
             _log.debug("a snapshot of projection %s cannot be read; its stream is replayed", self.name)
             return None
 
-    async def _save(self, store: EventStore, stream: str, codec: Codec, state: State, seq: int) -> None:
+    async def _save(self, store: EventStore, codec: Codec, state: State, snap: StoredSnapshot) -> None:
         try:
             text = _lossless(codec, state)
         except Exception as error:  # noqa: BLE001 - a state of another type than declared: the user's own code
             self._warn("its state is not what state_type declares, or does not come back exactly", error)
             return
         try:
-            await store.save_snapshot(StoredSnapshot(stream, self.name, seq, self.version, text))
+            await store.save_snapshot(replace(snap, state=text))
         except Exception as error:  # noqa: BLE001 - it only saves time; the state itself is right
             self._warn("the store could not keep it", error)
 

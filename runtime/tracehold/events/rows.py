@@ -17,7 +17,7 @@ import orjson
 from tracehold.core import strictjson
 from tracehold.core.errors import SchemaError
 from tracehold.events.event import BlobRef, Event
-from tracehold.events.scrubbing import ERASED, RUN_ERASED
+from tracehold.events.scrubbing import ERASED, is_marker
 
 Envelope: TypeAlias = tuple[
     str, str, str, str, str | None, str | None, str | None, str | None, str | None, str | None, str
@@ -120,7 +120,7 @@ def build(stream: str, seq: int, picked: Picked, content: str, *, erased: bool, 
     values.update(zip(ENVELOPE_FIELDS, picked, strict=True))
     values["stream"] = stream
     values["seq"] = seq
-    values["data"] = {ERASED: True} | data if erased and picked[1] != RUN_ERASED else data
+    values["data"] = {ERASED: True} | data if erased and not is_marker(picked[1], picked[0], stream) else data
     values["meta"] = fields.get("meta") or {}
     values["blobs"] = tuple([BlobRef(*blob) for blob in blobs]) if blobs else ()
     values["subject"] = fields.get("subject")

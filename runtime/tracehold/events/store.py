@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from tracehold.events.event import Event
@@ -23,13 +23,18 @@ class RunInfo:
 
 @dataclass(frozen=True, slots=True)
 class StoredSnapshot:
-    """A projection's state after the event `seq` of a stream (STO-10); `state` is JSON text."""
+    """A projection's state after the event `seq` of a stream (STO-10); `state` is JSON text.
+
+    With `event_id`, which is not kept, it is saved only if the stream still holds that event at that place, not erased:
+    what was read before an erasure must not come back after it (ERA-12).
+    """
 
     stream: str
     name: str
     seq: int
     version: int
     state: str
+    event_id: str | None = field(default=None, compare=False)
 
 
 class EventStore(Protocol):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Final, Protocol
 
 from tracehold.core.control import Redeliver
@@ -79,6 +80,25 @@ current_delivery: Final[contextvars.ContextVar[Delivery | None]] = contextvars.C
 )
 """The delivery that the running code is part of. Whoever publishes inside one must not wait for a queue: it may be the
 queue that the same worker empties."""
+
+
+_unhindered: Final[contextvars.ContextVar[bool]] = contextvars.ContextVar("tracehold_unhindered", default=False)
+
+
+@contextlib.contextmanager
+def unhindered() -> Iterator[None]:
+    """Let what is published inside wait for no queue: a full one must slow senders down, and switch no limit off."""
+    token = _unhindered.set(True)
+    try:
+        yield
+    finally:
+        _unhindered.reset(token)
+
+
+def may_wait() -> bool:
+    """Whether the running code may wait for room: it is part of no delivery, and not `unhindered`."""
+    delivery = current_delivery.get()
+    return not _unhindered.get() and (delivery is None or not delivery.active)
 
 
 class Subscription:

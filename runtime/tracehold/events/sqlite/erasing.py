@@ -19,7 +19,7 @@ from tracehold.events.chain import ROOT, SALT_BYTES, Act, name_digest, remains_d
 from tracehold.events.event import Event
 from tracehold.events.payload_json import decode_payload
 from tracehold.events.rows import ENVELOPE_FIELDS, encode_content, encode_time
-from tracehold.events.scrubbing import ERASED, RUN_ERASED, scrubbed
+from tracehold.events.scrubbing import ERASED, is_marker, scrubbed
 from tracehold.events.sqlite.heads import Head, read_head
 from tracehold.events.sqlite.reading import COLUMN_LIST, SCRUBBED, to_event
 from tracehold.events.store import StoredSnapshot
@@ -131,6 +131,8 @@ def save_snapshot(connection: sqlite3.Connection, snap: StoredSnapshot) -> None:
     """Keep a snapshot, unless one of a later event is kept (STO-10)."""
     key = (snap.stream, snap.name)
     with writing(connection):
+        if snap.event_id is not None and not _holds(connection, snap):
+            return
         kept = connection.execute("SELECT seq FROM log_snapshots WHERE stream = ? AND name = ?", key).fetchone()
         if kept and kept[0] > snap.seq:
             return
@@ -140,6 +142,12 @@ def save_snapshot(connection: sqlite3.Connection, snap: StoredSnapshot) -> None:
             "INSERT INTO log_snapshots (stream, name, seq, version, state) VALUES (?, ?, ?, ?, ?)",
             (*key, snap.seq, snap.version, text_to_column(snap.state)),
         )
+
+
+def _holds(connection: sqlite3.Connection, snap: StoredSnapshot) -> bool:
+    query = """SELECT 1 FROM log_events JOIN log_streams ON log_events.stream_no = log_streams.no
+        WHERE log_streams.name = ? AND log_events.seq = ? AND log_events.id = ? AND log_events.erased = 0"""
+    return connection.execute(query, (snap.stream, snap.seq, snap.event_id)).fetchone() is not None
 
 
 def compact(connection: sqlite3.Connection) -> None:
@@ -177,7 +185,7 @@ def _empty_contents(connection: sqlite3.Connection, stream: str, no: int) -> boo
 def _left_of(event: Event) -> str | None:
     """Return the content that a scrub leaves, never longer than it was, or `None` when the event stays as it is."""
     left = scrubbed(event)
-    if event.type == RUN_ERASED and left == event:
+    if is_marker(event.type, event.id, event.stream) and left == event:
         return None
     # The column `erased` says it; written out, a small event would grow, and a row that grows moves others.
     return encode_content(left.with_(data={key: value for key, value in left.data.items() if key != ERASED}))
