@@ -9,6 +9,7 @@ from tracehold.core.ids import run_root_span_id, run_trace_id
 from tracehold.observability.engine_types import (
     ENGINE_TYPES,
     RUN_OUTCOMES,
+    STOPPED_BY_PERSON,
     UNLISTED,
     EngineType,
     short_type,
@@ -130,6 +131,8 @@ def _judge(record: Record, data: Mapping[str, Any], short: str, context: Normali
     elif record.status == "error":
         error = data.get("error")
         record.error_type = context.name(error.get("type")) if isinstance(error, dict) else None
+        if short == "tool.failed" and record.error_type in STOPPED_BY_PERSON:
+            record.status, record.error_type = "blocked", None
     if short in _GATED:
         _read_gate(record, data, context)
     if record.decision in DENIALS:

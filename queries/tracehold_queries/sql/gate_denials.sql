@@ -76,6 +76,7 @@ steps AS MATERIALIZED (
     SELECT tenant, run_id, event_id, seq, started_at, duration_ns, type, name, status
     FROM events
     SEMI JOIN page USING (tenant, run_id)
+    WHERE status <> 'started'  -- the opening half says less than the end that follows
 ),
 following AS (
     SELECT

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
 from typing import Any, Final, TypeAlias, cast
 
 from tracehold.agent.engine_calls import (
@@ -47,6 +48,7 @@ from tracehold.agent.turn import OUTCOME_UNKNOWN, TurnCall, assistant_message
 from tracehold.core.clock import NS_PER_S, now_ns
 from tracehold.core.errors import ConfigurationError, GuardrailTripwireError, StoreUnavailable
 from tracehold.core.outcome import OutcomeKind
+from tracehold.core.retry import RetryPolicy
 from tracehold.core.run_context import inside, make_run
 from tracehold.engine.algorithm import Ctx
 from tracehold.engine.event_types import RUN_COMPLETED, RUN_STARTED, completed_id
@@ -66,6 +68,9 @@ Price: TypeAlias = Callable[[LLMResponse], float | None]
 """What a model call cost in USD, `None` when unknown."""
 
 _NESTED: Final = "something inside it waits for approval, and an EngineAgent asks about its own calls only"
+
+_NO_TASK: Final = 'an EngineAgent is started with {"task": text}; this input has no task, or an empty one'
+_PATIENT: Final = RetryPolicy.forever()
 
 Work: TypeAlias = Callable[[Host, Event], Awaitable[None]]
 
@@ -157,10 +162,13 @@ class EngineAgent:
             self._spawn(host, event, work)
             return None
         if event.type == LLM_FAILED:
-            return [_end(event, OutcomeKind.FAILED, None, f"the model call failed: {_error_type(event)}")]
+            reason = f"the model call failed: {_error_type(event)}; see {LLM_FAILED} in the run's log"
+            return [_end(event, OutcomeKind.FAILED, None, reason)]
         if event.type == GUARD_VERDICT:
             return [_end(event, OutcomeKind.BLOCKED, None, event.data.get("reason"))]
         state = fold(await ctx.history())
+        if event.type == RUN_STARTED and not state.task.strip():
+            return [_end(event, OutcomeKind.FAILED, None, _NO_TASK)]
         made = self._next(event, state)
         if event.type == RUN_STARTED:
             return await _passed(self.input_guardrails, "input", state.task, event) or made
@@ -212,14 +220,35 @@ class EngineAgent:
         task.add_done_callback(lambda _: self._busy.discard(event.id))
 
     async def _guarded(self, host: Host, event: Event, work: Work) -> None:
-        try:
-            await work(host, event)
-        except StoreUnavailable:
-            _log.warning(
-                "run %s stands still after %s: its store was away; recover() continues it", event.stream, event.id
-            )
-        except Exception as error:  # noqa: BLE001 - as the engine ends a run whose algorithm raises (ENG-24)
-            await host.complete(event.stream, OutcomeKind.FAILED, None, f"{type(error).__name__}: {text_of(error)}")
+        """Do the work, again after an outage: nobody else would take it up while this process lives (ENG-26)."""
+
+        async def attempt() -> None:
+            try:
+                await work(host, event)
+            except StoreUnavailable:
+                raise
+            except Exception as error:  # noqa: BLE001 - as the engine ends a run whose algorithm raises (ENG-24)
+                await host.complete(event.stream, OutcomeKind.FAILED, None, f"{type(error).__name__}: {text_of(error)}")
+
+        await self._patiently(event, attempt)
+
+    async def _patiently(self, event: Event, attempt: Callable[[], Awaitable[object]]) -> None:
+        """Make attempts until the store takes one; the engine ends the task that runs this."""
+        failures = 0
+        while True:
+            try:
+                await attempt()
+            except StoreUnavailable:
+                failures += 1
+                if failures == 1:
+                    _log.warning("run %s waits at %s: its store is away", event.stream, event.id)
+                await asyncio.sleep(_PATIENT.delay_s(failures))
+            else:
+                return
+
+    async def _tell(self, host: Host, made: Event) -> None:
+        """Put what has happened into the log, however long it takes: a model's answer is paid for, a tool has run."""
+        await self._patiently(made, lambda: host.emit(made))
 
     async def _ask(self, host: Host, request: Event) -> None:
         state = fold(await host.run_events(request.stream))
@@ -233,7 +262,7 @@ class EngineAgent:
                 response = await harness.acall_llm(state.messages(self.system_prompt), tools=tools)
             except Exception as error:  # noqa: BLE001 - it is the run's outcome
                 said = {"error": {"type": type(error).__name__, "message": text_of(error)}}
-                await host.emit(request.caused(LLM_FAILED, said, id=reply))
+                await self._tell(host, request.caused(LLM_FAILED, said, id=reply))
                 return
         told = {
             "message": assistant_message(response),
@@ -242,8 +271,8 @@ class EngineAgent:
             "finish_reason": response.finish_reason,
         }
         cost = self._price(response) if self._price is not None else None
-        await host.emit(
-            request.caused(LLM_COMPLETED, {"response": told, "usage": response.usage, "cost": cost}, id=reply)
+        await self._tell(
+            host, request.caused(LLM_COMPLETED, {"response": told, "usage": response.usage, "cost": cost}, id=reply)
         )
 
     async def _act(self, host: Host, request: Event) -> None:
@@ -253,12 +282,12 @@ class EngineAgent:
         try:
             made = await self._carry_out(host, request)
             if made is not None and made.type != APPROVAL_REQUESTED:
-                await host.emit(made)
+                await self._tell(host, made)
                 return
         finally:
             self._inside.discard(request.id)
         if made is not None:
-            await host.emit(made)
+            await self._tell(host, made)
 
     async def _carry_out(self, host: Host, request: Event) -> Event | None:
         """Take a call through its gates and run it; return what became of it, `None` when that is not ours to say."""
@@ -298,19 +327,34 @@ class EngineAgent:
 
     async def _wait(self, host: Host, asked: Event) -> None:
         """Wait for a person's answer, from whatever process it comes, and go on."""
-        found = host.await_event(
-            asked.stream, lambda event: event.type == RUN_COMPLETED or answers(asked, event), from_seq=asked.seq + 1
+        answer: Event | None = next(
+            (event for event in await host.run_events(asked.stream) if _settles(asked, event)), None
         )
         expires = asked.data.get("expires_at_ns")
         left = None if expires is None else max(0.0, (expires - now_ns()) / NS_PER_S)
         try:
-            answer = await asyncio.wait_for(found, left)
+            answer = answer or await asyncio.wait_for(_answer_to_come(host, asked), left)
         except TimeoutError:
             data = {"call_id": asked.data.get("call_id"), "name": asked.data.get("name")}
-            answer = await host.emit(asked.caused(APPROVAL_EXPIRED, data, id=derived_id(asked.id, "expired"))) or asked
-        if answer.type != RUN_COMPLETED:
+            # It names no cause: what was asked has no answer until the call has its result (RCV-03).
+            expired = asked.caused(APPROVAL_EXPIRED, data, id=derived_id(asked.id, "expired"), causation_id=None)
+            answer = await host.emit(expired) or asked
+        if answer is not None and answer.type != RUN_COMPLETED:
             request = next(e for e in await host.run_events(asked.stream) if e.id == asked.causation_id)
             await self._act(host, request)
+
+
+async def _answer_to_come(host: Host, asked: Event) -> Event:
+    async with aclosing(host.follow(asked.stream, asked.seq + 1)) as events:
+        async for stored in events:
+            event = await host.hydrate(stored)  # an answer may be large, and says only whole what it answers
+            if _settles(asked, event):
+                return event
+    raise AssertionError("unreachable: a subscription ends with an error only")
+
+
+def _settles(asked: Event, event: Event) -> bool:
+    return event.seq > asked.seq and (event.type == RUN_COMPLETED or answers(asked, event))
 
 
 async def _passed(guardrails: Sequence[Guardrail], stage: str, text: str, event: Event) -> list[Event]:

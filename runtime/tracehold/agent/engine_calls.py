@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Coroutine, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, Self
@@ -38,8 +38,11 @@ class Host(EngineView, Protocol):
     async def complete(self, run_id: str, kind: OutcomeKind, value: Any = None, reason: str | None = None) -> None:
         """End a run."""
 
-    async def await_event(self, stream: str, match: Callable[[Event], bool], *, from_seq: int = 0) -> Event:
-        """Return the first matching event, stored or future, another process's too."""
+    def follow(self, stream: str, from_seq: int = 0) -> AsyncGenerator[Event]:
+        """Yield stored and future events, another process's too."""
+
+    async def hydrate(self, event: Event) -> Event:
+        """Restore a payload."""
 
     async def fold_of(self, run_id: str) -> RunFold:
         """Return a run's state."""
@@ -101,7 +104,8 @@ class Entered(Hook):
         data = {"call_id": call.request.data.get("call_id"), "name": name}
         made = call.request.caused(TOOL_STARTED, data, id=derived_id(call.request.id, "started"))
         stored = await call.host.emit(made)
-        if stored is None or stored.dup:
+        # Another time: another process has entered it, and a retry of ours met its event.
+        if stored is None or stored.dup or stored.time != made.time:
             raise NotOursError
 
 

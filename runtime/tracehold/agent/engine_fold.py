@@ -117,7 +117,8 @@ def answers(asked: Event, event: Event) -> bool:
     """Whether `event` decides what `asked` asks for; an answer to other arguments is none (DEC-02)."""
     if event.type not in _ANSWERS or event.data.get("call_id") != asked.data.get("call_id"):
         return False
-    return event.data.get("digest") in {None, asked.data.get("digest")}
+    digest = event.data.get("digest")
+    return digest is None or digest == asked.data.get("digest")
 
 
 def _take(state: Conversation, event: Event) -> None:

@@ -141,6 +141,9 @@ async def note_deletion(engine: EngineOps, run_id: str) -> None:
 async def _finish_deletions(engine: EngineOps) -> None:
     """Remove what came to runs that any process deleted lately, and empty the notes that are old enough."""
     queue = engine.leftovers
+    last = await engine.retry(partial(engine.store.last_seq, QUEUE), "looking for deletions")
+    if last < queue.deletions_from:
+        return
     notes = await _notes(engine, queue.deletions_from)
     first_left: int | None = None
     for note in notes:

@@ -17,7 +17,14 @@ from typing import Any, Final, NamedTuple
 from tracehold.core.clock import NS_PER_MS
 from tracehold.core.ids import run_root_span_id, run_trace_id
 from tracehold.events.event import Event
-from tracehold.observability.engine_types import ENGINE_TYPES, RUN_OUTCOMES, UNLISTED, EngineType, short_type
+from tracehold.observability.engine_types import (
+    ENGINE_TYPES,
+    RUN_OUTCOMES,
+    STOPPED_BY_PERSON,
+    UNLISTED,
+    EngineType,
+    short_type,
+)
 from tracehold.observability.event_types import DECISIONS, DENIALS, LLM_CALL, RUN_END, RUN_START, TOOL_CALL
 
 DEFAULT_TENANT: Final = "default"
@@ -100,7 +107,8 @@ class Translator:
         root = run_root_span_id(run_id)
         call = _text(data.get("call_id"))
         ends = short.endswith((".completed", ".failed"))
-        opening = self._open.get((run_id, key)) if ends else None
+        # Taken out: what a call was given need not be remembered beyond its end.
+        opening = self._open.pop((run_id, key), None) if ends else None
         named = self._open.get((run_id, "call:" + call)) if call is not None else None
         agent = self._agents.get(run_id) or _text(meta.get("agent"))
         name = _text(data.get("name")) or _text(data.get("guard")) or (named or opening or _NOTHING).name
@@ -157,6 +165,8 @@ def _judged(short: str, known: EngineType, data: Mapping[str, Any]) -> dict[str,
     error = data.get("error")
     if known.status == "error" and isinstance(error, Mapping):
         made["error_type"] = _text(error.get("type"))
+        if called and made["error_type"] in STOPPED_BY_PERSON:
+            made |= {"status": "blocked", "error_type": None}
     said = data.get("decision")
     if called and isinstance(said, str) and said in DECISIONS:
         made |= {"decision": said, "decided_by": data.get("decided_by"), "rule": data.get("rule")}

@@ -139,9 +139,10 @@ def _approved(
         raise ValueError(f"tool {name} needs approval, and approval mode needs a call_id to look the decision up by")
     who = behind(decisions, call_id)
     decided_by = who.decided_by or "approval"
-    if who.expired:
-        raise Stopped("expired", "the approval came after it had expired", decided_by)
     decision = decisions.get(call_id)
+    if who.expired:
+        late = "the approval came after it had expired" if decision is True else "nobody approved it in time"
+        raise Stopped("expired", late, decided_by)
     if decision is True:
         return {"decision": "allowed", "decided_by": decided_by}
     if decision is False:

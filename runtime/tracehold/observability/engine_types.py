@@ -91,6 +91,10 @@ RUN_OUTCOMES: Final[dict[str, Status]] = {
 """`kind` of a run's outcome -> how the run ended. Why is in the content."""
 
 
+STOPPED_BY_PERSON: Final = frozenset({"rejected", "expired"})
+"""Error types of a call that never ran because of an approval. The approval's own event is the denial (DEC-01)."""
+
+
 def short_type(event_type: str) -> str:
     """Return a type without the prefix of the engine or ours."""
     for prefix in PREFIXES:

@@ -103,7 +103,11 @@ def facts_of(record: Record) -> dict[str, Any]:
 
 
 def denials(records: list[Record]) -> list[tuple[str, str | None]]:
-    return [(record.kind, record.decision) for record in records if record.status == "blocked"]
+    return [
+        (record.kind, record.decision)
+        for record in records
+        if record.status == "blocked" and record.decision is not None
+    ]
 
 
 @pytest.mark.parametrize("tenant", ["default", "acme"])

@@ -146,7 +146,10 @@ def test_a_model_that_fails_ends_the_run_as_failed(run: Run, engine_on: Make) ->
     async def main() -> None:
         async with engine_on() as engine:
             outcome = await engine.run(EngineAgent("guide", ScriptedLLM([OSError("down")])), {"task": "hello"})
-        assert (str(outcome.kind), outcome.reason) == ("failed", "the model call failed: OSError")
+        assert (str(outcome.kind), outcome.reason) == (
+            "failed",
+            "the model call failed: OSError; see aaa.llm.failed in the run's log",
+        )
 
     run(main())
 
