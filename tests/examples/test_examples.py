@@ -136,7 +136,7 @@ def test_a_plain_opentelemetry_program_is_understood(running: CollectorProcess, 
     run_example("opentelemetry_sdk.py", tmp_path, running.url)
     (run,) = ask(running.url, "runs")
     assert (run["agent"], run["llm_calls"], run["tool_calls"], run["input_tokens"]) == ("planner", 1, 1, 120)
-    assert run["cost_usd"] is None
+    assert run["cost_usd"] > 0  # its spans only count tokens: the model's listed price
 
 
 def test_a_notebook_gets_a_frame_of_runs(running: CollectorProcess, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 from tracehold.engine.budget import Ledger
 from tracehold.engine.event_types import RUN_STARTED
+from tracehold.engine.run_ids import NoRunError
 from tracehold.events.event import Event
 from tracehold.events.projections import Projection
 
@@ -58,7 +59,7 @@ class Ctx:
             first = await self.engine.run_events(run_id)  # somebody wrote to the stream before the run was started
         found = next((event for event in first if event.type == RUN_STARTED), None)
         if found is None:
-            raise KeyError(run_id)
+            raise NoRunError(run_id)
         return found
 
     def ledger(self) -> Ledger:

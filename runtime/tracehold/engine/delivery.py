@@ -8,8 +8,11 @@ await what only a later reaction of its own run brings about.
 from __future__ import annotations
 
 import asyncio
+import inspect
+import logging
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+import traceback
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from tracehold.core.control import Redeliver
@@ -21,6 +24,8 @@ from tracehold.engine.runs import ActiveRun, Runs
 from tracehold.events.bus import EventBus, Handler
 from tracehold.events.event import Event
 from tracehold.events.globs import Globs
+
+_log = logging.getLogger(__name__)
 
 
 class Emitter(EngineView, Protocol):
@@ -48,7 +53,7 @@ class Reaction:
 
     def __init__(self, algo: Algorithm) -> None:
         self.algo = algo
-        self.globs = Globs(algo.subscriptions())
+        self.globs = Globs(_patterns(algo))
 
 
 class Delivery:
@@ -85,8 +90,7 @@ class Delivery:
         Raises:
             TypeError: it is no algorithm, or a pattern is no text.
         """
-        if not isinstance(algo, Algorithm) or not isinstance(algo.name, str):
-            raise TypeError("an algorithm has a name, subscriptions() and on_event(event, ctx)")
+        _require_algorithm(algo)
         name = algo.name
         latest = self._latest.get(name)
         if latest is not None and latest.algo is algo:
@@ -141,7 +145,7 @@ class Delivery:
         self, event: Event, handler: Callable[[Event], Awaitable[Sequence[Event] | None]], run: ActiveRun
     ) -> None:
         try:
-            follow_ups = _events(await handler(await self._engine.hydrate(event)))
+            follow_ups = _events(await _awaitable(handler(await self._engine.hydrate(event))))
             for follow_up in await self._engine.emit_together(run, follow_ups):
                 await self._engine.emit(follow_up)
         except (Redeliver, StoreUnavailable):
@@ -157,8 +161,50 @@ class Delivery:
     async def _fail(self, run: ActiveRun, error: BaseException) -> None:
         if run.fold.algo is None:
             raise error  # no run to fail: the bus isolates it
+        _log.warning(
+            "run %s ends as failed: the handler of its events raised %s at %s",
+            run.fold.run_id,
+            type(error).__name__,
+            _place(error),
+        )
         text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         await self._engine.complete(run.fold.run_id, OutcomeKind.FAILED, None, text)
+
+
+def _require_algorithm(algo: object) -> None:
+    if isinstance(algo, type):
+        raise TypeError(f"an algorithm is an instance: give {algo.__name__}(), not the class")
+    lacking = [name for name in ("name", "subscriptions", "on_event") if not hasattr(algo, name)]
+    if lacking:
+        hint = "; for an Agent use EngineAgent" if hasattr(algo, "arun") else ""
+        raise TypeError(
+            f"an algorithm has a name, subscriptions() and on_event(event, ctx); {type(algo).__name__} has no "
+            f"{', '.join(lacking)}{hint}"
+        )
+    if not isinstance(algo.name, str):  # type: ignore[attr-defined]  # looked for above
+        raise TypeError(
+            f"an algorithm has a name, subscriptions() and on_event(event, ctx); the name of "
+            f"{type(algo).__name__} is no text"
+        )
+
+
+def _patterns(algo: Algorithm) -> list[str]:
+    patterns = algo.subscriptions()
+    if isinstance(patterns, str) or not isinstance(patterns, Iterable):
+        raise TypeError(f"{algo.name}.subscriptions() returns a list of patterns, such as ['aaa.run.started']")
+    return list(patterns)
+
+
+def _awaitable(made: Any) -> Awaitable[Any]:
+    if not inspect.isawaitable(made):
+        raise TypeError("a handler and on_event must be `async def`; this one returned without being awaited")
+    return made
+
+
+def _place(error: BaseException) -> str:
+    """Where it was raised, without its text, which may be content."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "an unknown place"
 
 
 def _stream_of(event: Event) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from datetime import timedelta
 from typing import Any, Self, TypeVar
 
@@ -17,11 +17,12 @@ from tracehold.engine.algorithm import Algorithm
 from tracehold.engine.appending import Appender, owed
 from tracehold.engine.background import Background
 from tracehold.engine.budget import Budget, Ledger
+from tracehold.engine.checks import check_budget, check_engine, check_input
 from tracehold.engine.consequences import Consequences, engine_event, stop_deadline
 from tracehold.engine.copies import Leftovers
 from tracehold.engine.delivery import Delivery
 from tracehold.engine.erasure import ErasureReport, erase_run
-from tracehold.engine.event_types import RUN_COMPLETED, RUN_STARTED, completed_id, started_id
+from tracehold.engine.event_types import RUN_CANCEL, RUN_COMPLETED, RUN_STARTED, completed_id, started_id
 from tracehold.engine.handle import RunHandle
 from tracehold.engine.log import Log, Redacting
 from tracehold.engine.memory import MemoryReport, forget_memory
@@ -29,6 +30,7 @@ from tracehold.engine.reactions import belong_together
 from tracehold.engine.recovery import RecoveryReport, recover, sweep
 from tracehold.engine.retention import PurgeReport, RetentionClock, RetentionPolicy, apply_retention, purge
 from tracehold.engine.run_fold import RunFold
+from tracehold.engine.run_ids import NoRunError
 from tracehold.engine.runs import ActiveRun, Runs
 from tracehold.engine.tenancy import TenantScope, valid_tenant
 from tracehold.events.blobs import BlobStore
@@ -39,6 +41,7 @@ from tracehold.events.memory_store import InMemoryEventStore
 from tracehold.events.projections import Projection
 from tracehold.events.schemas import SchemaRegistry
 from tracehold.events.store import EventStore
+from tracehold.events.subscription import unhindered
 
 Result = TypeVar("Result")
 State = TypeVar("State")
@@ -66,6 +69,9 @@ class Engine:
         require_tenant: refuse runs without a tenant.
         retention: policies, in order; applied by `sweep`.
         memory: backends that `forget_memory` asks.
+
+    Raises:
+        TypeError, ValueError: an argument cannot be meant; says what to give instead.
     """
 
     def __init__(
@@ -84,6 +90,15 @@ class Engine:
         retention: Sequence[RetentionPolicy] = (),
         memory: Sequence[Any] = (),
     ) -> None:
+        check_engine(
+            store=store,
+            bus=bus,
+            blobs=blobs,
+            redactor=redactor,
+            default_budget=default_budget,
+            sweep_interval_s=sweep_interval_s,
+            retention=retention,
+        )
         self.store = store if store is not None else InMemoryEventStore()
         self.bus = bus if bus is not None else InProcessBus()
         self.default_budget = default_budget or Budget()
@@ -107,6 +122,7 @@ class Engine:
         )
         self._background = Background()
         self._entered = 0
+        self._left = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self.runs = Runs(self.log.read)
         self._appender = Appender(self.log, self.runs, self.bus, self._background)
@@ -131,7 +147,7 @@ class Engine:
             self.runs.clear()  # ENG-04: the log has them all
         await self.bus.__aenter__()
         self._entered += 1
-        self._background.closing = False
+        self._left = self._background.closing = False
         for run in self.runs.open_runs():
             self.arm_deadline(run)
         if self._entered == 1 and self.sweep_interval_s is not None:
@@ -152,6 +168,7 @@ class Engine:
             await self.bus.__aexit__(*error)
         finally:
             await self._stop()
+            self._left = True
 
     async def abort(self) -> None:
         """Stop at once, as a crash would: nothing is drained or completed, nothing more is stored (ENG-05)."""
@@ -168,6 +185,10 @@ class Engine:
         for run in self.runs.open_runs():
             stop_deadline(run)
         await self._background.stop()
+
+    def _require_open(self) -> None:
+        if self._left:
+            raise RuntimeError("this engine is closed: start runs and send events inside its `async with` block")
 
     # -- starting --------------------------------------------------------------------------------------------------
 
@@ -198,11 +219,16 @@ class Engine:
             meta: trusted application data, stamped on every event; default the parent's.
 
         Raises:
+            RuntimeError: the engine's `async with` block has ended; nobody would deliver the run's events.
+            TypeError: an input or budget of another kind.
             ValueError: a malformed tenant, or none where one is required; nothing is recorded.
             TenantMismatch: the parent's, or that of the existing run, is another.
             KeyError: nobody started the parent.
             StoreUnavailable: nothing is recorded; start again with the same id.
         """
+        self._require_open()
+        check_budget("budget", budget)
+        check_input(input)
         mother = await self._parent(parent)
         if tenant is None and mother is not None:
             tenant = mother.fold.tenant
@@ -239,7 +265,9 @@ class Engine:
             await self._appender.append_start(run, event)
             if run.fold.tenant != tenant:
                 raise TenantMismatch(f"run {own} exists and belongs to another tenant")
-            if run.fold.algo == algo.name and run.reaction is None:
+            if run.fold.algo != algo.name:
+                _log.warning("run %s exists, with another algorithm (%s): it goes on as it was", own, run.fold.algo)
+            elif run.reaction is None:
                 run.reaction = reaction
             self.arm_deadline(run)
             if mother is not None:
@@ -269,7 +297,7 @@ class Engine:
             return None
         mother = await self.runs.get(parent)
         if mother.fold.algo is None:
-            raise KeyError(parent)
+            raise NoRunError(parent)
         return mother
 
     async def _as_it_is(self, run_id: str) -> ActiveRun:
@@ -290,10 +318,12 @@ class Engine:
             second terminal event of a run, which is dropped.
 
         Raises:
+            RuntimeError: the engine's `async with` block has ended.
             SchemaError: it does not fit its schema; nothing is stored.
             TenantMismatch: it names another tenant than its run's.
             StoreUnavailable: an outage outlasted the rules; nothing is recorded.
         """
+        self._require_open()
         run = await self._as_it_is(event.stream)
         ready = await self.log.ready(event, run.fold, retry)
         stored: Event | None = None
@@ -310,8 +340,9 @@ class Engine:
                     # Of a repeated event too: an outage may have come between the event and what follows from it.
                     await self._consequences.of(run, stored)
             finally:
-                # Last: it may have to wait for room, and a limit must hold meanwhile.
-                await self.publish(run)
+                # Last: it may have to wait for room, and a limit must hold meanwhile. Who cancels does not wait at all.
+                with unhindered() if ready.type == RUN_CANCEL else nullcontext():
+                    await self.publish(run)
             return stored
 
         return await self._background.see_through(go, lambda: appended or ready.id in run.unsure)
@@ -355,7 +386,7 @@ class Engine:
         """End a run; one that has ended stays as it ended (ENG-41)."""
         run = await self.runs.get(run_id)
         if run.fold.algo is None:
-            raise KeyError(run_id)
+            raise NoRunError(run_id)
         data = {"kind": str(OutcomeKind(kind)), "value": value, "reason": reason}
         await self.emit(engine_event(run.fold, completed_id(run_id), RUN_COMPLETED, data, source="aaa"))
 

@@ -14,6 +14,7 @@ from tracehold.engine.copies import Family, erase_copies, finish_copies, note_de
 from tracehold.engine.event_types import RUN_ERASED, erased_id
 from tracehold.engine.ports import EngineOps
 from tracehold.engine.run_fold import RunFold
+from tracehold.engine.run_ids import NoRunError, check_id
 from tracehold.events.event import Event
 from tracehold.events.scrubbing import scrubbed
 from tracehold.events.store import RunInfo
@@ -67,10 +68,11 @@ async def erase_run(
         KeyError: nobody started it (ERA-02).
         RunNotFinished: it is open, and `force` was not given (ERA-01).
     """
+    check_id(run_id)
     events = await engine.stored(run_id)  # not the cache: another process may have ended or erased it
     fold = _folded(run_id, events)
     if fold.algo is None:
-        raise KeyError(run_id)
+        raise NoRunError(run_id)
     if fold.is_open and not force:
         raise RunNotFinished(f"run {run_id} is open: end it first, or erase it with force=True")
     report = ErasureReport(run_id, "delete" if delete else "scrub")

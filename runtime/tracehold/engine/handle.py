@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import Any, Protocol
 
 from tracehold.core.outcome import Outcome, OutcomeKind
 from tracehold.engine.event_types import RUN_CANCEL, RUN_COMPLETED, RUN_STARTED
+from tracehold.engine.run_ids import NoRunError
 from tracehold.events.event import Event
 
 
@@ -87,6 +88,8 @@ class RunHandle:
         Raises:
             KeyError: no store knows the run.
         """
+        if not isinstance(data, Mapping | None):
+            raise TypeError(f"a signal's data is a dict or None, not {data.__class__.__name__}")
         await self._known(None)
         event = Event(type=type, source="external", stream=self.run_id, run_id=self.run_id, data=dict(data or {}))
         return await self.engine.emit(event)
@@ -106,14 +109,16 @@ class RunHandle:
                 pass
             else:
                 return
-        raise KeyError(self.run_id)
+        raise NoRunError(self.run_id)
 
 
 def outcome_of(event: Event) -> Outcome[Any]:
     """Return the outcome a completion event tells; an unknown kind reads as failed."""
     kind = event.data.get("kind")
     if kind not in set(OutcomeKind):
-        return Outcome(OutcomeKind.FAILED, None, f"unknown outcome {kind!r}")
+        known = ", ".join(OutcomeKind)
+        told = f"the completion tells no outcome this version knows ({kind!r}); its kind is one of {known}"
+        return Outcome(OutcomeKind.FAILED, None, told)
     return Outcome(OutcomeKind(kind), event.data.get("value"), event.data.get("reason"))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -28,12 +29,28 @@ class RetentionPolicy:
         delete: remove them instead of scrubbing (RET-04).
         tenant: whose runs; `None` is everybody's, untenanted ones included.
         interval_s: seconds between evaluations, at least (RET-06).
+
+    Raises:
+        TypeError, ValueError: an argument cannot be meant, such as a negative age.
     """
 
     older_than: timedelta
     delete: bool = False
     tenant: str | None = None
     interval_s: float = 3600.0
+
+    def __post_init__(self) -> None:
+        """Refuse what would erase everything, or nothing at all."""
+        if not isinstance(self.older_than, timedelta):
+            raise TypeError(
+                f"older_than is a timedelta, not {type(self.older_than).__name__}: RetentionPolicy(timedelta(days=30))"
+            )
+        if self.older_than < _NO_AGE:
+            raise ValueError(f"older_than is an age and cannot be negative, as {self.older_than} is")
+        if not isinstance(self.interval_s, int | float) or not 0 <= self.interval_s < math.inf:
+            raise ValueError(f"interval_s is a number of seconds, at least 0, not {self.interval_s!r}")
+        if self.tenant is not None and not isinstance(self.tenant, str):
+            raise TypeError(f"tenant is a text or None, not {type(self.tenant).__name__}")
 
     def matches(self, tenant: str | None) -> bool:
         """Whether this policy is about a run of `tenant`."""

@@ -15,6 +15,7 @@ from tracehold.engine.handle import RunHandle
 from tracehold.engine.memory import MemoryReport, MemoryScope
 from tracehold.engine.ports import EngineOps
 from tracehold.engine.retention import PurgeReport, erase_all, purge
+from tracehold.engine.run_ids import NoRunError
 from tracehold.events.store import RunInfo
 
 SEPARATOR: Final = "/"
@@ -101,7 +102,7 @@ class TenantScope:
             parent = await self._own(parent)
         existing = await self.engine.fold_of(own)
         if existing.algo is not None and existing.tenant != self.tenant:
-            raise KeyError(run_id)  # TEN-07
+            raise NoRunError(run_id)  # TEN-07
         if user is not None:
             kw["meta"] = {**(kw.get("meta") or {}), "user": user}
         return await self.engine.start(algo, input, run_id=own, budget=budget, parent=parent, tenant=self.tenant, **kw)
@@ -158,4 +159,4 @@ class TenantScope:
                 fold = await self.engine.fold_of(candidate)
                 if fold.algo is not None and fold.tenant == self.tenant:
                     return candidate
-        raise KeyError(run_id)
+        raise NoRunError(run_id)

@@ -58,4 +58,4 @@ def _plain(value: Any) -> Any:
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         return dump(mode="json")
-    raise TypeError(f"an id is derived from JSON values; {type(value).__name__} is none")
+    raise TypeError(f"an event's id is derived from its data, which holds a {type(value).__name__}: JSON has none")
