@@ -57,6 +57,7 @@ class StoreMetrics(Collector):
         yield _counter("events_accepted", "Events committed to the store.", stats.accepted)
         yield _counter("events_duplicate", "Events that were in the store already.", stats.duplicates)
         yield _counter("events_rejected", "Events or spans that could not be stored.", self._intake.stats.rejected)
+        yield _counter("metric_points", "Data points of OTLP metrics, which are not stored.", self._intake.stats.points)
         yield _counter("commits", "Transactions committed.", stats.commits)
         yield _counter("commits_failed", "Transactions that failed; their senders were told.", stats.failed_commits)
         yield _counter("content_bytes", "Bytes of compressed content written.", stats.content_bytes)
