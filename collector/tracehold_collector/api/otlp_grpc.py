@@ -7,8 +7,10 @@ the message is received, and can refuse a sender without a key, or one too many,
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections.abc import Awaitable, Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import grpc
@@ -37,6 +39,9 @@ _MAX_STREAMS: Final = 100
 """Calls under way on one connection; a sender's next ones wait on its own side until one is answered."""
 
 _STATUS_DETAILS: Final = "grpc-status-details-bin"
+_RETRY_INFO: Final = "google.rpc.retryinfo-bin"
+"""Where the Python SDK looks for it."""
+
 _STATUSES: Final[dict[int, grpc.StatusCode]] = {status.value[0]: status for status in grpc.StatusCode}
 _BAD: Final = grpc.StatusCode.INVALID_ARGUMENT
 
@@ -106,7 +111,8 @@ class OtlpGrpcServer:
         except CollectorError as error:
             refusal = error
         except Exception as error:  # noqa: BLE001 - a fault of ours is the sender's to know, and no text of it
-            _log.exception("grpc_request_failed", signal=signal.name)
+            # No traceback: the log's form of it shows variables, and with them what was sent.
+            _log.error("grpc_request_failed", signal=signal.name, error=type(error).__name__, where=_where(error))
             refusal = CollectorError(f"the collector failed on this request ({type(error).__name__}); report it")
         else:
             return answer
@@ -150,9 +156,19 @@ async def _refuse(call: Any, error: Exception) -> None:
     code = grpc.StatusCode.UNAUTHENTICATED if unauthenticated else _STATUSES[codes_of(error)[1]]
     status = Status(code=code.value[0], message=str(error))
     wait_s = retry_after_s(error)
+    trailing: list[tuple[str, bytes]] = []
     if wait_s is not None:
-        status.details.add().Pack(RetryInfo(retry_delay=Duration(seconds=wait_s)))
+        wait = RetryInfo(retry_delay=Duration(seconds=wait_s))
+        status.details.add().Pack(wait)
+        trailing.append((_RETRY_INFO, wait.SerializeToString()))
     elif code is _BAD:
         violation = BadRequest.FieldViolation(description=str(error))
         status.details.add().Pack(BadRequest(field_violations=[violation]))
-    await call.abort(code, str(error), ((_STATUS_DETAILS, status.SerializeToString()),))
+    trailing.append((_STATUS_DETAILS, status.SerializeToString()))
+    await call.abort(code, str(error), tuple(trailing))
+
+
+def _where(error: BaseException) -> str:
+    """The line that failed; without values, which could be somebody's words."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{Path(frame.filename).name}:{frame.lineno}"
