@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import grpc
+import httpx
 import pytest
 from opentelemetry._logs import LogRecord, SeverityNumber
 from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter as GrpcLogs
@@ -79,6 +80,10 @@ def test_spans_and_the_log_records_in_them_are_one_run(server: CollectorServer, 
         ("llm", trace_id, span_id, None, "shop"),
         ("context", trace_id, None, span_id, "shop"),
     ]
+    query = f"{server.url}/api/v1/queries/waterfall"
+    drawn = httpx.get(query, params={"run_id": trace_id}, trust_env=False).json()
+    depth, kind = drawn["columns"].index("depth"), drawn["columns"].index("kind")
+    assert [(row[kind], row[depth]) for row in drawn["rows"]] == [("llm", 0), ("context", 1)]
 
 
 @ways
