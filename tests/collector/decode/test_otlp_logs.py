@@ -65,9 +65,7 @@ def test_both_encodings_of_a_record_are_one_event(context: NormaliseContext) -> 
         "droppedAttributesCount": 2,
         "traceId": TRACE,
         "spanId": SPAN,
-        "body": {
-            "kvlistValue": {"values": [{"key": "k", "value": {"arrayValue": {"values": [{"doubleValue": 0.5}]}}}]}
-        },
+        "body": {"kvlistValue": {"values": values}},
         "attributes": [{"key": "n", "value": {"intValue": str(2**62)}}],
     }
     document = {"resourceLogs": [{"scopeLogs": [{"logRecords": [text]}]}]}
