@@ -14,7 +14,9 @@ import httpx
 import pytest
 from support.otlp_grpc import METHODS, Refusal, calling
 from support.otlp_requests import request_of, response_of
+from tracehold_collector.core.errors import CollectorError
 from tracehold_collector.core.ports import PortTakenError
+from tracehold_collector.core.settings import load_settings
 from tracehold_collector.serve import CollectorServer
 from tracehold_collector.store.committer import Committer
 
@@ -323,6 +325,18 @@ def test_a_second_collector_on_the_port_of_a_first_is_refused(serve_grpc: Serve,
     first = serve_grpc()
     with pytest.raises(PortTakenError):
         serve_grpc(grpc_port=first.grpc_port, data_dir=tmp_path / "other")
+
+
+def test_a_port_that_is_taken_at_the_last_moment_ends_the_start_and_names_its_flag(tmp_path: Any) -> None:
+    server = CollectorServer(load_settings(port=0, grpc_port=0, data_dir=tmp_path / "data"))
+    assert server._grpc_place is not None
+    server._grpc_place.close()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", server.grpc_port))
+        taken.listen()
+        with pytest.raises(CollectorError, match="another program took it just now; choose another --grpc-port"):
+            server.start()
+    server.close()
 
 
 def test_without_grpc_nothing_listens(serve: Serve) -> None:
