@@ -24,7 +24,7 @@ RUN pip install "$(echo /wheel/*.whl)[collector]" && rm -r /wheel \
 ENV TRACEHOLD_DATA_DIR=/data
 USER tracehold
 VOLUME ["/data"]
-EXPOSE 4318
+EXPOSE 4317 4318
 HEALTHCHECK --interval=10s --timeout=3s --start-period=20s --retries=3 \
     CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:4318/healthz', timeout=2)"]
 ENTRYPOINT ["tracehold"]

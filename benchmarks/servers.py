@@ -20,7 +20,7 @@ def start_collector(folder: Path) -> tuple[int, subprocess.Popen[bytes]]:
     """Serve the store in `folder`; return the port and the process once it answers."""
     port = floor_server.free_port()
     program = str(Path(sys.executable).with_name("tracehold"))
-    return port, _start([program, "collect", "--port", str(port), "--data-dir", str(folder)], port)
+    return port, _start([program, "collect", "--port", str(port), "--grpc-port", "0", "--data-dir", str(folder)], port)
 
 
 def start_floor(folder: Path) -> tuple[int, subprocess.Popen[bytes]]:

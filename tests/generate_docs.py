@@ -91,20 +91,21 @@ def cli_page() -> str:
 def dialects_page() -> str:
     """Which attribute names of which conventions are read, from the mapping table."""
     from tracehold_collector.normalise.dialects import FIELD_KEYS, KIND_KEYS
+    from tracehold_collector.normalise.log_dialects import DIALECTS
 
     lines = [
-        *_head("OTLP dialects", "`collector/tracehold_collector/normalise/dialects.py`"),
-        "The collector reads OTLP/HTTP spans (protobuf and JSON) of any sender. A span whose words it does not know is stored",
-        "whole, as kind `other`; the query `unmapped` lists such spans. Understood are the names of: Tracehold's own",
-        "attributes, Langfuse, OpenTelemetry's GenAI semantic conventions (current and older names), OpenInference,",
+        *_head("OTLP dialects", "`dialects.py` and `log_dialects.py` in `collector/tracehold_collector/normalise/`"),
+        "The collector reads the spans and log records of any sender, over HTTP (protobuf and JSON) and gRPC. One whose words",
+        "it does not know is stored whole, as kind `other`; the query `unmapped` lists such. Understood are the names of:",
+        "Tracehold's own attributes, Langfuse, OpenTelemetry's GenAI semantic conventions (current and older names), OpenInference,",
         "OpenLLMetry (Traceloop), LangSmith's exporter, the Vercel AI SDK, Logfire with Pydantic AI and the OpenAI Agents",
         "SDK, and Codex.",
         "",
         "## What is not understood yet",
         "",
-        "- OTLP/gRPC, OTLP metrics and OTLP logs: only traces over HTTP are taken in.",
-        "- Prompts and replies that are sent as span events or log records are kept as content of their span; they are not",
-        "  taken apart into messages.",
+        "- OTLP metrics: they are taken and not stored. Tokens in them would repeat those of spans and log events.",
+        "- Prompts and replies that are sent as span events are kept as content of their span, those sent as log records as",
+        "  events of kind `context`; they are not taken apart into messages.",
         "- A tool that a framework refused, when its span says so in free text only. A decision is read from",
         "  `tracehold.decision`, or from `policy.decision` together with `policy.rule`. An approval or guardrail of another",
         "  framework is shown with its kind, but is no denial unless it carries one of these.",
@@ -132,8 +133,58 @@ def dialects_page() -> str:
                 for key, values in KIND_KEYS.items()
             ],
         ),
+        "",
+        "## Which log event is what",
+        "",
+        "A log record is looked up by its event name: the attribute `event.name`, else the record's own, else its body. Its",
+        "dialect's attributes below come before those of the first table. A severity of ERROR and more is an error, as is",
+        "what the event says of itself. [Decision 18](decisions/0018-a-run-for-a-log-record.md) says whose run it is.",
+        "",
+        *_table(
+            ["event", "our kind", "note"],
+            [
+                [f"`{name}`", event.kind, _event_note(event)]
+                for dialect in DIALECTS
+                for name, event in dialect.events.items()
+            ],
+        ),
+        "",
+        *_table(
+            ["events", "field", "attributes, the most trusted first"],
+            [
+                [f"`{dialect.prefix}*`", f"`{field}`", ", ".join(f"`{key}`" for key in keys)]
+                for dialect in DIALECTS
+                for field, keys in dialect.fields.items()
+            ],
+        ),
+        "",
+        "Words of a decision, without case and underscores; any other word is none. What settings, a hook or a program",
+        "refused is `denied`, what a person refused `rejected`.",
+        "",
+        *_table(
+            ["events", "decisions", "no persons"],
+            [
+                [
+                    f"`{dialect.prefix}*`",
+                    ", ".join(f"`{word}` → {decision}" for word, decision in dialect.decisions.items()),
+                    ", ".join(f"`{who}`" for who in sorted(dialect.policies)),
+                ]
+                for dialect in DIALECTS
+                if dialect.decisions
+            ],
+        ),
     ]
     return _page(lines)
+
+
+def _event_note(event) -> str:
+    notes = [
+        f"only with `{event.only_if[0]}` = `{event.only_if[1]}`, else `other`" if event.only_if else "",
+        "`context` when it has a span, which then counts" if event.detail else "",
+        "carries a decision" if event.decides else "",
+        "always an error" if event.fails else "",
+    ]
+    return "; ".join(note for note in notes if note)
 
 
 def clauses_page() -> str:

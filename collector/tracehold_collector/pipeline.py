@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -22,6 +22,8 @@ from tracehold_collector.pricing import PriceBook, price_records
 from tracehold_collector.store.committer import Receipt
 from tracehold_collector.store.writer import Writer
 
+_Read = TypeVar("_Read")
+
 _SMALL_BYTES: Final = 1024 * 1024
 """A body up to this size is decoded apart from the large ones, so that it never waits behind them."""
 
@@ -36,9 +38,15 @@ class Outcome:
 
 @dataclass(slots=True)
 class IntakeStats:
-    """Counters since the start, for `/metrics`."""
+    """Counters since the start, for `/metrics`.
+
+    Attributes:
+        rejected: spans, log records and events that could not be stored.
+        points: data points of OTLP metrics, which are never stored.
+    """
 
     rejected: int = 0
+    points: int = 0
 
 
 class Reservation:
@@ -135,18 +143,11 @@ class Intake:
             BadBodyError: the body is not what it claims to be.
             StoreError: the commit failed, or the collector stopped first; send it again.
         """
-        try:
-            batch = await anyio.to_thread.run_sync(
-                lambda: self._priced(decode()), limiter=self._decoders[size <= _SMALL_BYTES]
-            )
-            receipt = Receipt(0, 0)
-            if batch.records:
+        batch = await self.read(lambda: self._priced(decode()), size)
+        receipt = Receipt(0, 0)
+        if batch.records:
+            with self._told_to_come_back():
                 receipt = await asyncio.wrap_future(self._writer.submit(batch.records))
-        except asyncio.CancelledError:
-            if not self.stopping:
-                raise
-            # The time for requests under way is over: a sender that is told to come back loses nothing.
-            raise _stopping() from None
         unstorable = [Rejection("the request", "an event could not be stored") for _ in range(receipt.refused)]
         rejected = [*batch.rejected, *unstorable]
         self.stats.rejected += len(rejected)
@@ -156,6 +157,30 @@ class Intake:
         if self.prices is not None:
             price_records(batch.records, self.prices, now_ns())
         return batch
+
+    async def read(self, read: Callable[[], _Read], size: int) -> _Read:
+        """Run the reading of a body on a worker thread and return what it gives.
+
+        Args:
+            read: reads the body.
+            size: of the body, in bytes.
+
+        Raises:
+            StoreError: the collector stopped first; send it again.
+            BadBodyError: the body is not what it claims to be.
+        """
+        with self._told_to_come_back():
+            return await anyio.to_thread.run_sync(read, limiter=self._decoders[size <= _SMALL_BYTES])
+
+    @contextmanager
+    def _told_to_come_back(self) -> Iterator[None]:
+        """When the time for requests under way is over, a sender that is told to come back loses nothing."""
+        try:
+            yield
+        except asyncio.CancelledError:
+            if not self.stopping:
+                raise
+            raise _stopping() from None
 
 
 def _stopping() -> StoreError:

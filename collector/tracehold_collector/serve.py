@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import importlib.util
 import logging
 import os
@@ -22,8 +21,10 @@ import structlog
 import uvicorn
 
 from tracehold_collector.api.app import build_app
+from tracehold_collector.api.otlp_grpc import OtlpGrpcServer
 from tracehold_collector.core.errors import CollectorError
 from tracehold_collector.core.limits import DEFAULT_LIMITS
+from tracehold_collector.core.ports import bind
 from tracehold_collector.core.secretfile import load_or_create_key, prepare_folder
 from tracehold_collector.core.settings import CollectorSettings
 from tracehold_collector.forward import Forwarder
@@ -46,25 +47,10 @@ _GRACE_S = 6
 """How long requests that are under way at shutdown may take to be answered."""
 
 
-class PortTakenError(CollectorError):
-    """Another program listens on the wanted port.
-
-    Attributes:
-        port: the one wanted.
-        free: one that is free now.
-    """
-
-    def __init__(self, host: str, port: int, free: int) -> None:
-        """Name the port and offer another."""
-        super().__init__(f"port {port} on {host} is taken by another program; {free} is free: try --port {free}")
-        self.port = port
-        self.free = free
-
-
 class CollectorServer:
     """A collector from open to close.
 
-    The order matters: the socket is bound before the store is opened, so that a taken port harms nothing; at the end
+    The order matters: the sockets are bound before the store is opened, so that a taken port harms nothing; at the end
     requests under way are answered first, then the writer commits what waits, then the file is closed.
 
     Args:
@@ -79,10 +65,17 @@ class CollectorServer:
         self.settings = settings
         self._socket = bind(settings.host, settings.port)
         self.port: int = self._socket.getsockname()[1]
+        self._grpc_place: socket.socket | None = None
+        self.grpc_port: int | None = None
+        self._failed: BaseException | None = None
         try:
+            if settings.grpc:
+                # gRPC takes no socket of ours: this one keeps the port until it listens itself.
+                self._grpc_place = bind(settings.host, settings.grpc_port, setting="grpc_port")
+                self.grpc_port = self._grpc_place.getsockname()[1]
             self._open_parts()
         except BaseException:
-            self._socket.close()
+            self._close_sockets()
             raise
         config = uvicorn.Config(
             self._app,
@@ -92,14 +85,23 @@ class CollectorServer:
             timeout_graceful_shutdown=_GRACE_S,
             lifespan="off",
         )
-        self._server = _Server(config)
+        self._server = _Server(config, self._grpc)
         self._thread: threading.Thread | None = None
 
     @property
     def url(self) -> str:
         """Where this collector is reached."""
+        return f"http://{self._host}:{self.port}"
+
+    @property
+    def grpc_address(self) -> str | None:
+        """Where this collector takes OTLP/gRPC, as host and port; `None` when it does not."""
+        return None if self.grpc_port is None else f"{self._host}:{self.grpc_port}"
+
+    @property
+    def _host(self) -> str:
         host = self.settings.host
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+        return f"[{host}]" if ":" in host else host
 
     def run(self, on_ready: Callable[[], None] | None = None) -> None:
         """Serve until SIGINT or SIGTERM, then close everything; a second signal hurries. Main thread only.
@@ -110,6 +112,7 @@ class CollectorServer:
         _log.info(
             "collector_started",
             url=self.url,
+            grpc=self.grpc_address or "off",
             store=str(self.database.path),
             keyless=self.settings.api_key is None,
         )
@@ -124,11 +127,18 @@ class CollectorServer:
     def start(self) -> None:
         """Serve on a thread of its own; returns once requests are answered. End it with `close`."""
         ready = threading.Event()
-        self._thread = threading.Thread(target=lambda: _run(self._serve(ready.set)), name="tracehold-http", daemon=True)
+
+        def serve() -> None:
+            try:
+                _run(self._serve(ready.set))
+            except CollectorError as error:
+                self._failed = error
+
+        self._thread = threading.Thread(target=serve, name="tracehold-http", daemon=True)
         self._thread.start()
         while not ready.wait(0.05):
             if not self._thread.is_alive():
-                raise CollectorError("the collector stopped while starting; see the log")
+                raise self._failed or CollectorError("the collector stopped while starting; see the log")
 
     def stop(self) -> None:
         """Ask the server to end; `run` then returns."""
@@ -141,7 +151,7 @@ class CollectorServer:
         if self._thread is not None:
             self._thread.join()
             self._thread = None
-        self._socket.close()
+        self._close_sockets()
         self.repricer.close()
         self.writer.close()
         if self.forwarder is not None:
@@ -156,6 +166,11 @@ class CollectorServer:
     def __exit__(self, _type: object, _error: BaseException | None, _trace: TracebackType | None) -> None:
         """Close."""
         self.close()
+
+    def _close_sockets(self) -> None:
+        self._socket.close()
+        if self._grpc_place is not None:
+            self._grpc_place.close()
 
     def _on_signal(self, _number: int, _frame: object) -> None:
         if self._server.should_exit:
@@ -185,19 +200,24 @@ class CollectorServer:
         limits = replace(DEFAULT_LIMITS, max_body_bytes=settings.max_body_bytes)
         self._intake = Intake(self.writer, key, limits, prices)
         self.repricer = Repricer(self.database, self.writer, prices)
+        api_key = settings.api_key.get_secret_value() if settings.api_key else None
+        self._grpc = OtlpGrpcServer(self._intake, tenant=settings.tenant, api_key=api_key)
         self._app = build_app(
             database=self.database,
             writer=self.writer,
             reader=Reader(self.database, timeout_s=settings.query_timeout_s),
             intake=self._intake,
             tenant=settings.tenant,
-            api_key=settings.api_key.get_secret_value() if settings.api_key else None,
+            api_key=api_key,
             forwarder=self.forwarder,
             repricer=self.repricer,
         )
         self.repricer.start()
 
     async def _serve(self, on_ready: Callable[[], None] | None) -> None:
+        if self.grpc_port is not None and self._grpc_place is not None:
+            self._grpc_place.close()
+            await self._grpc.start(self.settings.host, self.grpc_port)
         serving = asyncio.create_task(self._server.serve(sockets=[self._socket]))
         while not self._server.started and not serving.done():  # noqa: ASYNC110 - uvicorn offers no event
             await asyncio.sleep(0.005)
@@ -207,7 +227,22 @@ class CollectorServer:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn raises a caught signal again when it has served: the process would end before the store is closed."""
+    """uvicorn, and gRPC beside it: both stop at once, so that the time for requests under way is spent once.
+
+    uvicorn also raises a caught signal again when it has served: the process would end before the store is closed.
+    """
+
+    def __init__(self, config: uvicorn.Config, beside: OtlpGrpcServer) -> None:
+        super().__init__(config)
+        self._beside = beside
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Answer what is under way, over HTTP and gRPC; a forced exit does not wait for the latter."""
+        stopping = asyncio.create_task(self._beside.stop(_GRACE_S))
+        await super().shutdown(sockets)
+        if self.force_exit:
+            await self._beside.stop(0)
+        await stopping
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -223,44 +258,6 @@ def _run(serving: Coroutine[Any, Any, None]) -> None:
         factory = importlib.import_module("uvloop").new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
         runner.run(serving)
-
-
-def bind(host: str, port: int) -> socket.socket:
-    """Return a listening socket.
-
-    Raises:
-        PortTakenError: names the port and offers another.
-        CollectorError: the address cannot be used.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    own = socket.socket(family, socket.SOCK_STREAM)
-    own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        own.bind((host, port))
-        own.listen(2048)
-    except OSError as error:
-        own.close()
-        if error.errno == errno.EADDRINUSE:
-            raise PortTakenError(host, port, free_port(host, port)) from error
-        raise CollectorError(
-            f"cannot listen on {host}:{port}: {error.strerror}; choose another --host or --port"
-        ) from error
-    return own
-
-
-def free_port(host: str, wanted: int) -> int:
-    """Return the next free port above `wanted`, or any free one."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    for port in [*range(wanted + 1, min(wanted + 50, 65536)), 0]:
-        with contextlib.closing(socket.socket(family, socket.SOCK_STREAM)) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((host, port))
-            except OSError:
-                continue
-            number: int = probe.getsockname()[1]
-            return number
-    raise CollectorError(f"no free port on {host}")
 
 
 def parse_headers(text: str) -> dict[str, str]:

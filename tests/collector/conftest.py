@@ -29,11 +29,11 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Callable[..., CollectorServer]]:
-    """Start collectors on free ports; all are closed at the end."""
+    """Start collectors on free ports, without gRPC unless told; all are closed at the end."""
     running: list[CollectorServer] = []
 
     def start(**flags: Any) -> CollectorServer:
-        settings = load_settings(**({"port": 0, "data_dir": tmp_path / "data"} | flags))
+        settings = load_settings(**({"port": 0, "grpc": False, "grpc_port": 0, "data_dir": tmp_path / "data"} | flags))
         server = CollectorServer(settings)
         running.append(server)
         server.start()

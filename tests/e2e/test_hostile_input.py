@@ -33,7 +33,7 @@ OF_A_RUN = ("run", "run_events", "waterfall")
 @pytest.fixture(scope="module")
 def collector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CollectorServer]:
     """One collector for all tests here: whatever one of them sends, the next one still gets answers."""
-    settings = load_settings(port=0, data_dir=tmp_path_factory.mktemp("hostile") / "data")
+    settings = load_settings(port=0, grpc=False, data_dir=tmp_path_factory.mktemp("hostile") / "data")
     with CollectorServer(settings) as server:
         yield server
 

@@ -63,9 +63,11 @@ def test_ports_are_published_on_loopback_only(service):
     assert all(re.fullmatch(r"127\.0\.0\.1:\d+:\d+", port) for port in SERVICES[service]["ports"])
 
 
-@pytest.mark.parametrize(("service", "port"), [("collector", 4318), ("dashboard", 8501), ("jaeger", 16686)])
-def test_each_service_is_found_at_its_documented_port(service, port):
-    assert SERVICES[service]["ports"] == [f"127.0.0.1:{port}:{port}"]
+@pytest.mark.parametrize(
+    ("service", "ports"), [("collector", (4317, 4318)), ("dashboard", (8501,)), ("jaeger", (16686,))]
+)
+def test_each_service_is_found_at_its_documented_ports(service, ports):
+    assert SERVICES[service]["ports"] == [f"127.0.0.1:{port}:{port}" for port in ports]
 
 
 @pytest.mark.parametrize("service", OWN)

@@ -18,9 +18,9 @@ COMMAND = str(Path(sys.executable).with_name("tracehold"))
 
 
 def clean_environment() -> dict[str, str]:
-    """This process's environment without settings that would change what is started."""
+    """This process's environment without settings that would change what is started; OTLP/gRPC takes any free port."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("TRACEHOLD_", "OTEL_"))}
-    return kept | {"NO_COLOR": "1", "COLUMNS": "200"}
+    return kept | {"NO_COLOR": "1", "COLUMNS": "200", "TRACEHOLD_GRPC_PORT": "0"}
 
 
 def free_port() -> int:

@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from tracehold_collector.api import health, ingest, prices, reads
 from tracehold_collector.api.access import AccessMiddleware
-from tracehold_collector.api.errors import on_collector_error
+from tracehold_collector.api.errors import on_collector_error, on_method_not_allowed, on_unforeseen
 from tracehold_collector.core.errors import CollectorError
 from tracehold_collector.forward import Forwarder
 from tracehold_collector.pipeline import Intake
@@ -47,6 +47,8 @@ def build_app(
         routes=[
             Route("/v1/events", ingest.post_events, methods=["POST"]),
             Route("/v1/traces", ingest.post_traces, methods=["POST"]),
+            Route("/v1/logs", ingest.post_logs, methods=["POST"]),
+            Route("/v1/metrics", ingest.post_metrics, methods=["POST"]),
             Route("/api/v1/queries", reads.list_queries),
             Route("/api/v1/queries/{name}", reads.run_query),
             Route("/api/v1/events/{event_id}", reads.get_event),
@@ -57,7 +59,12 @@ def build_app(
             Route("/metrics", health.metrics),
         ],
         middleware=[Middleware(AccessMiddleware, api_key=api_key)],
-        exception_handlers={CollectorError: on_collector_error, 404: _not_found},
+        exception_handlers={
+            CollectorError: on_collector_error,
+            404: _not_found,
+            405: on_method_not_allowed,
+            Exception: on_unforeseen,
+        },
     )
     app.state.writer = writer
     app.state.reader = reader
@@ -72,7 +79,7 @@ async def _not_found(request: Request, _error: Exception) -> Response:
     return JSONResponse(
         {
             "error": f"there is nothing at {request.url.path[:200]!r}",
-            "hint": "send to /v1/events or /v1/traces; ask at /api/v1/queries",
+            "hint": "send to /v1/events, /v1/traces or /v1/logs; ask at /api/v1/queries",
         },
         404,
     )

@@ -1,13 +1,14 @@
-"""Turns the collector's errors into answers: the status, the text, and for OTLP the form its specification asks for."""
+"""Turns errors into answers: the status, the text, and for OTLP the form its specification asks for."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from google.rpc.status_pb2 import Status
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from tracehold_collector.api.otlp_status import OTLP_PATHS, otlp_error
 from tracehold_collector.core.errors import (
     BadBodyError,
     CollectorError,
@@ -18,10 +19,8 @@ from tracehold_collector.core.errors import (
     UnsupportedCodingError,
 )
 
-OTLP_PATHS: Final = frozenset({"/v1/traces"})
-
 _ANSWERS: Final[tuple[tuple[type[CollectorError], int, int], ...]] = (
-    # error, HTTP status, gRPC code of the OTLP Status message
+    # error, HTTP status, gRPC code
     (TooLargeError, 413, 3),
     (UnsupportedCodingError, 415, 3),
     (BadBodyError, 400, 3),
@@ -30,24 +29,51 @@ _ANSWERS: Final[tuple[tuple[type[CollectorError], int, int], ...]] = (
     (StoreError, 503, 14),
 )
 
-_RETRY_AFTER_S = 2
+RETRY_AFTER_S: Final = 2
+"""Seconds after which a sender should try a collector again that cannot store, or stops."""
+
+_UNIMPLEMENTED: Final = 12
+_INTERNAL: Final = 13
+
+
+def codes_of(error: Exception) -> tuple[int, int]:
+    """Return the HTTP status and the gRPC code for an error."""
+    return next(((status, code) for kind, status, code in _ANSWERS if isinstance(error, kind)), (500, _INTERNAL))
+
+
+def retry_after_s(error: Exception) -> int | None:
+    """Return the seconds after which to send the same request again; `None` when that would not help."""
+    if isinstance(error, QueueFullError):
+        return error.retry_after_s
+    return RETRY_AFTER_S if isinstance(error, StoreError) else None
 
 
 async def on_collector_error(request: Request, error: Exception) -> Response:
     """Answer for an error of ours.
 
     429 and 503 carry `Retry-After`: a sender keeps the request and sends it again (OTLP specification, "OTLP/HTTP
-    Throttling"). On an OTLP path the body is a `google.rpc.Status` in the request's own encoding ("Failures").
+    Throttling").
     """
-    status, code = next(((status, code) for kind, status, code in _ANSWERS if isinstance(error, kind)), (500, 13))
-    headers = {}
-    if isinstance(error, QueueFullError):
-        headers["Retry-After"] = str(error.retry_after_s)
-    elif status == 503:  # noqa: PLR2004
-        headers["Retry-After"] = str(_RETRY_AFTER_S)
+    status, code = codes_of(error)
+    wait_s = retry_after_s(error)
+    headers = {} if wait_s is None else {"Retry-After": str(wait_s)}
     if request.url.path in OTLP_PATHS:
-        if "json" in request.headers.get("content-type", ""):
-            return JSONResponse({"code": code, "message": str(error)}, status, headers)
-        body = Status(code=code, message=str(error)).SerializeToString()
-        return Response(body, status, headers, media_type="application/x-protobuf")
+        return otlp_error(request.headers, status, code, str(error), headers)
     return JSONResponse({"error": str(error)}, status, headers)
+
+
+async def on_method_not_allowed(request: Request, error: Exception) -> Response:
+    """Answer for a method that an address does not take."""
+    headers = error.headers if isinstance(error, HTTPException) else None
+    text = f"{request.url.path} does not take {request.method}; it takes {(headers or {}).get('Allow', 'another')}"
+    if request.url.path in OTLP_PATHS:
+        return otlp_error(request.headers, 405, _UNIMPLEMENTED, text, headers)
+    return JSONResponse({"error": text}, 405, headers)
+
+
+async def on_unforeseen(request: Request, error: Exception) -> Response:
+    """Answer for a fault of ours: the log says where, the sender learns that it is none of its own."""
+    text = f"the collector failed on this request ({type(error).__name__}); its log says where, report it"
+    if request.url.path in OTLP_PATHS:
+        return otlp_error(request.headers, 500, _INTERNAL, text)
+    return JSONResponse({"error": text}, 500)

@@ -54,9 +54,11 @@ class StoreMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield each metric."""
         stats = self._writer.stats
+        taken = self._intake.stats
         yield _counter("events_accepted", "Events committed to the store.", stats.accepted)
         yield _counter("events_duplicate", "Events that were in the store already.", stats.duplicates)
-        yield _counter("events_rejected", "Events or spans that could not be stored.", self._intake.stats.rejected)
+        yield _counter("events_rejected", "Events, spans or log records that could not be stored.", taken.rejected)
+        yield _counter("metric_points", "Data points of OTLP metrics, which are not stored.", taken.points)
         yield _counter("commits", "Transactions committed.", stats.commits)
         yield _counter("commits_failed", "Transactions that failed; their senders were told.", stats.failed_commits)
         yield _counter("content_bytes", "Bytes of compressed content written.", stats.content_bytes)

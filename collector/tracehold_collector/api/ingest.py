@@ -1,20 +1,20 @@
-"""What agents send: `POST /v1/events` (ours) and `POST /v1/traces` (OTLP/HTTP)."""
+"""What agents send: `POST /v1/events` (ours), `/v1/traces`, `/v1/logs` and `/v1/metrics` (OTLP/HTTP)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Final, Literal
 
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from tracehold_collector.api.body import media_type, read_body
+from tracehold_collector.api.otlp_answers import take_export
+from tracehold_collector.api.otlp_status import PROTOBUF
 from tracehold_collector.core.errors import UnsupportedCodingError
-from tracehold_collector.core.record import Batch
-from tracehold_collector.decode import decode_events, decode_otlp_traces, decompress
-from tracehold_collector.pipeline import Intake, Outcome
+from tracehold_collector.decode import LOGS, METRICS, TRACES, Signal, decode_events, decompress
+from tracehold_collector.pipeline import Intake
 
 MAX_REASONS: Final = 100
 """Rejections named one by one in an answer; all are counted."""
@@ -35,7 +35,7 @@ _EVENT_TYPES: Final[dict[str, Literal["ndjson", "json"]]] = {
 }
 
 _OTLP_TYPES: Final[dict[str, Literal["protobuf", "json"]]] = {
-    "application/x-protobuf": "protobuf",
+    PROTOBUF: "protobuf",
     "application/json": "json",
 }
 
@@ -45,7 +45,10 @@ async def post_events(request: Request) -> Response:
     encoding = _EVENT_TYPES.get(media_type(request))
     if encoding is None:
         raise UnsupportedCodingError(_wrong_type(request, _EVENT_TYPES))
-    outcome = await _take(request, partial(decode_events, encoding=encoding))
+    intake: Intake = request.app.state.intake
+    context = intake.context(request.app.state.tenant)
+    async with _body(request) as (body, size):
+        outcome = await intake.take(lambda: decode_events(body(), encoding=encoding, context=context), size)
     return JSONResponse(
         {
             "accepted": outcome.receipt.accepted,
@@ -58,25 +61,48 @@ async def post_events(request: Request) -> Response:
 
 async def post_traces(request: Request) -> Response:
     """Take in an OTLP `ExportTraceServiceRequest`; spans that cannot be stored are a partial success."""
+    return await _export(request, TRACES)
+
+
+async def post_logs(request: Request) -> Response:
+    """Take in an OTLP `ExportLogsServiceRequest`; each log record becomes an event."""
+    return await _export(request, LOGS)
+
+
+async def post_metrics(request: Request) -> Response:
+    """Take an OTLP `ExportMetricsServiceRequest` and say that its data points are not stored.
+
+    A partial success, because an SDK that sends everything to one endpoint would log any refusal as an error, again and
+    again.
+    """
+    return await _export(request, METRICS)
+
+
+async def _export(request: Request, signal: Signal) -> Response:
     encoding = _OTLP_TYPES.get(media_type(request))
     if encoding is None:
         raise UnsupportedCodingError(_wrong_type(request, _OTLP_TYPES))
-    outcome = await _take(request, partial(decode_otlp_traces, encoding=encoding))
-    # OTLP's own answer has no place for these; `tracehold ingest` shows them.
-    counts = {
-        ACCEPTED_HEADER: str(outcome.receipt.accepted),
-        DUPLICATES_HEADER: str(outcome.receipt.duplicates),
-    }
+    intake: Intake = request.app.state.intake
+    async with _body(request) as (body, size):
+        export = await take_export(intake, signal, body, size, encoding=encoding, tenant=request.app.state.tenant)
+    headers = {}
+    if export.outcome is not None:
+        # OTLP's own answer has no place for these; `tracehold ingest` shows them.
+        headers[ACCEPTED_HEADER] = str(export.outcome.receipt.accepted)
+        headers[DUPLICATES_HEADER] = str(export.outcome.receipt.duplicates)
     if encoding == "json":
-        return JSONResponse(_partial_success_json(outcome), headers=counts)
-    body = _partial_success(outcome).SerializeToString()
-    return Response(body, headers=counts, media_type="application/x-protobuf")
+        return JSONResponse(export.json(), headers=headers)
+    return Response(export.message().SerializeToString(), headers=headers, media_type=PROTOBUF)
 
 
-async def _take(request: Request, decode: Callable[..., Batch]) -> Outcome:
+@asynccontextmanager
+async def _body(request: Request) -> AsyncIterator[tuple[Callable[[], bytes], int]]:
+    """Read the body within the limits; give what undoes its coding, and about how large it will then be.
+
+    Memory stays reserved for it until the block ends.
+    """
     intake: Intake = request.app.state.intake
     limits = intake.limits
-    context = intake.context(request.app.state.tenant)
     coding = request.headers.get("content-encoding")
     with intake.reservation() as reservation:
         body = await read_body(request, limits, reservation)
@@ -84,30 +110,7 @@ async def _take(request: Request, decode: Callable[..., Batch]) -> Outcome:
         if packed:
             # How large it will be is not known before it is undone: assume what limits allow, within reason.
             reservation.grow(min(len(body) * _ASSUMED_RATIO, limits.max_decompressed_bytes))
-        size = len(body) * (_ASSUMED_RATIO if packed else 1)
-        return await intake.take(lambda: decode(decompress(body, coding, limits), context=context), size)
-
-
-def _partial_success(outcome: Outcome) -> ExportTraceServiceResponse:
-    """An empty message is full success (OTLP specification, "Full Success", "Partial Success")."""
-    response = ExportTraceServiceResponse()
-    if outcome.rejected:
-        response.partial_success.rejected_spans = len(outcome.rejected)
-        response.partial_success.error_message = _reasons(outcome)
-    return response
-
-
-def _partial_success_json(outcome: Outcome) -> dict[str, object]:
-    if not outcome.rejected:
-        return {}
-    # ProtoJSON writes 64-bit integers as strings.
-    return {"partialSuccess": {"rejectedSpans": str(len(outcome.rejected)), "errorMessage": _reasons(outcome)}}
-
-
-def _reasons(outcome: Outcome) -> str:
-    named = "; ".join(f"{item.where}: {item.reason}" for item in outcome.rejected[:10])
-    more = len(outcome.rejected) - 10
-    return f"{named}; and {more} more" if more > 0 else named
+        yield lambda: decompress(body, coding, limits), len(body) * (_ASSUMED_RATIO if packed else 1)
 
 
 def _wrong_type(

@@ -19,8 +19,8 @@ from tracehold.core.version import __version__
 from tracehold_collector.cli.options import JsonOption, UrlOption
 from tracehold_collector.cli.render import show
 from tracehold_collector.client import DEFAULT_URL, Client
-from tracehold_collector.core.settings import CollectorSettings, load_settings
-from tracehold_collector.serve import PortTakenError, bind
+from tracehold_collector.core.ports import PortTakenError, bind
+from tracehold_collector.core.settings import load_settings
 from tracehold_collector.store.database import FILE_NAME
 
 _EXTRAS = {
@@ -82,18 +82,20 @@ def _settings(data_dir: Path | None) -> Iterator[Finding]:
         return
     keyed = "with an API key" if settings.api_key else "without a key, this machine only"
     yield Finding("settings", "ok", f"{settings.host}:{settings.port}, {keyed}")
-    yield _port(settings)
+    yield _port("port", settings.host, settings.port)
+    if settings.grpc:
+        yield _port("grpc port", settings.host, settings.grpc_port)
     yield _store(settings.data_dir)
 
 
-def _port(settings: CollectorSettings) -> Finding:
+def _port(check: str, host: str, port: int) -> Finding:
     try:
-        bind(settings.host, settings.port).close()
+        bind(host, port).close()
     except PortTakenError as error:
-        return Finding("port", "note", f"{error.port} is in use (by the collector, if one runs); {error.free} is free")
+        return Finding(check, "note", f"{error.port} is in use (by the collector, if one runs); {error.free} is free")
     except TraceholdError as error:
-        return Finding("port", "fault", str(error))
-    return Finding("port", "ok", f"{settings.port} is free")
+        return Finding(check, "fault", str(error))
+    return Finding(check, "ok", f"{port} is free")
 
 
 def _store(folder: Path) -> Finding:

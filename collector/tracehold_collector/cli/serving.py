@@ -15,8 +15,9 @@ import httpx
 import typer
 
 from tracehold_collector.core.errors import CollectorError
+from tracehold_collector.core.ports import PortTakenError, bind
 from tracehold_collector.core.settings import CollectorSettings, is_loopback, load_settings
-from tracehold_collector.serve import CollectorServer, PortTakenError, bind, configure_logging
+from tracehold_collector.serve import CollectorServer, configure_logging
 
 DASHBOARD_PORT = 8501
 
@@ -27,6 +28,8 @@ Host = Annotated[
 Port = Annotated[
     int | None, typer.Option(min=0, max=65535, help="Port for OTLP/HTTP, events and the API. [default: 4318]")
 ]
+Grpc = Annotated[bool | None, typer.Option("--grpc/--no-grpc", help="Take OTLP/gRPC in. [default: grpc]")]
+GrpcPort = Annotated[int | None, typer.Option(min=0, max=65535, help="Port for OTLP/gRPC. [default: 4317]")]
 DataDir = Annotated[Path | None, typer.Option(help="Folder of the store. [default: the platform's user data folder]")]
 Forward = Annotated[
     str | None,
@@ -50,6 +53,8 @@ def add_to(app: typer.Typer) -> None:
 def collect(
     host: Host = None,
     port: Port = None,
+    grpc: Grpc = None,
+    grpc_port: GrpcPort = None,
     data_dir: DataDir = None,
     forward: Forward = None,
     prices: Prices = None,
@@ -60,6 +65,8 @@ def collect(
     settings = load_settings(
         host=host,
         port=port,
+        grpc=grpc,
+        grpc_port=grpc_port,
         data_dir=data_dir,
         forward=forward,
         prices=prices,
@@ -91,6 +98,8 @@ def dashboard(
 
 def up(
     port: Port = None,
+    grpc: Grpc = None,
+    grpc_port: GrpcPort = None,
     dashboard_port: DashboardPort = DASHBOARD_PORT,
     data_dir: DataDir = None,
     forward: Forward = None,
@@ -99,10 +108,16 @@ def up(
 ) -> None:
     """Run collector and dashboard together on this machine, until Ctrl-C."""
     settings = load_settings(
-        port=port, data_dir=data_dir, forward=forward, prices=prices, log_level=log_level or "warning"
+        port=port,
+        grpc=grpc,
+        grpc_port=grpc_port,
+        data_dir=data_dir,
+        forward=forward,
+        prices=prices,
+        log_level=log_level or "warning",
     )
     configure_logging(settings.log_level)
-    bind("127.0.0.1", dashboard_port).close()
+    bind("127.0.0.1", dashboard_port, setting="dashboard_port").close()
     server = CollectorServer(settings)
     with (
         _stopping_on_terminate(),
@@ -115,6 +130,7 @@ def up(
 
 def demo(
     port: Port = None,
+    grpc_port: GrpcPort = None,
     dashboard_port: DashboardPort = DASHBOARD_PORT,
     data_dir: Annotated[Path, typer.Option(help="Folder of the demo's own store.")] = Path(".demo"),
     load_only: Annotated[
@@ -124,9 +140,9 @@ def demo(
     """Show it working: loads recorded runs of real agents, makes two live, and serves them until Ctrl-C."""
     from tracehold_collector import demo as parts  # noqa: PLC0415 - the demo's data is read only here
 
-    wanted = load_settings(port=port, data_dir=data_dir, log_level="warning")
+    wanted = load_settings(port=port, grpc_port=grpc_port, data_dir=data_dir, log_level="warning")
     configure_logging(wanted.log_level)
-    server = _server_on_a_free_port(wanted)
+    server = _server_on_free_ports(wanted)
     with _stopping_on_terminate(), server:
         parts.load(server.url)
         if load_only:
@@ -137,12 +153,13 @@ def demo(
             _wait(process)
 
 
-def _server_on_a_free_port(settings: CollectorSettings) -> CollectorServer:
-    try:
-        return CollectorServer(settings)
-    except PortTakenError as taken:
-        typer.echo(f"port {taken.port} is taken by another program; the demo's collector uses {taken.free} instead")
-        return CollectorServer(settings.model_copy(update={"port": taken.free}))
+def _server_on_free_ports(settings: CollectorSettings) -> CollectorServer:
+    while True:
+        try:
+            return CollectorServer(settings)
+        except PortTakenError as taken:
+            typer.echo(f"port {taken.port} is taken by another program; the demo's collector uses {taken.free} instead")
+            settings = settings.model_copy(update={taken.setting: taken.free})
 
 
 def _free_dashboard_port(wanted: int) -> int:
@@ -158,6 +175,8 @@ def _announce(server: CollectorServer, dashboard_port: int | None) -> None:
     if dashboard_port is not None:
         typer.echo(f"dashboard  http://127.0.0.1:{dashboard_port}")
     typer.echo(f"collector  {server.url}  (OTLP/HTTP at /v1/traces, events at /v1/events, answers at /api/v1/queries)")
+    if server.grpc_address is not None:
+        typer.echo(f"OTLP/gRPC  {server.grpc_address}")
     typer.echo(f"store      {server.database.path}")
     if server.settings.api_key is None:
         typer.echo("access     no key: this machine only, one tenant, every role. Set TRACEHOLD_API_KEY to ask for one")

@@ -16,7 +16,7 @@ class Limits:
         max_json_bytes: a JSON body after decompression; parsed JSON takes many times its size.
         max_json_values: numbers, texts, lists and objects in a JSON body, about.
         max_held_bytes: all bodies under way together, decompressed; beyond it senders get 429.
-        max_items: spans or events in one request.
+        max_items: spans, log records or events in one request.
         max_value_bytes: one text value of an event's content, UTF-8; longer ones are cut and marked.
         max_content_bytes: the content of one event, JSON; larger content keeps its shape and loses its longest texts.
         max_name_chars: an envelope name; a longer one is content.

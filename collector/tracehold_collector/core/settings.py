@@ -19,6 +19,7 @@ from tracehold.core.errors import ConfigurationError
 
 CONFIG_FILE = "tracehold.toml"
 DEFAULT_PORT = 4318
+DEFAULT_GRPC_PORT = 4317
 MIN_KEY_CHARS = 24
 
 
@@ -33,12 +34,14 @@ class CollectorSettings(BaseSettings):
     port: int = Field(
         DEFAULT_PORT, ge=0, le=65535, description="port for OTLP/HTTP, native events and the API; 0 picks one"
     )
+    grpc: bool = Field(True, description="whether to take OTLP/gRPC in")
+    grpc_port: int = Field(DEFAULT_GRPC_PORT, ge=0, le=65535, description="port for OTLP/gRPC; 0 picks one")
     data_dir: Path = Field(
         default_factory=lambda: Path(platformdirs.user_data_dir("tracehold", appauthor=False)),
         description="folder of the store",
     )
     api_key: SecretStr | None = Field(
-        None, description="the key senders and readers must show as 'Authorization: Bearer ...'"
+        None, description="the key senders and readers must show as 'Authorization: Bearer ...' or 'x-api-key: ...'"
     )
     tenant: str = Field("default", min_length=1, max_length=128, description="whose data this collector takes in")
     forward: str | None = Field(None, description="OTLP/HTTP endpoint that gets a copy of what is taken in")
@@ -77,6 +80,14 @@ class CollectorSettings(BaseSettings):
             raise ValueError(
                 f"refusing to listen on {self.host} without an API key: anyone who reaches it could read every trace. "
                 "Make a key with 'openssl rand -hex 24' and set it as TRACEHOLD_API_KEY, or listen on 127.0.0.1"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _ports_differ(self) -> CollectorSettings:
+        if self.grpc and self.port == self.grpc_port != 0:
+            raise ValueError(
+                f"port and grpc_port are both {self.port}; give one of them another number, or set grpc to false"
             )
         return self
 

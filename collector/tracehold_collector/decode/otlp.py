@@ -1,21 +1,28 @@
-"""An OTLP trace request, in either encoding, to records (FR-11)."""
+"""OTLP requests of every signal, in either encoding, to records (FR-11)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, TypeVar
 
 from tracehold_collector.core.errors import TooLargeError
-from tracehold_collector.core.record import Batch, Rejection
+from tracehold_collector.core.record import Batch, Record, Rejection
 from tracehold_collector.decode.json_text import check_size, parse_json
 from tracehold_collector.decode.otlp_json import read_json
+from tracehold_collector.decode.otlp_logs import read_logs_json, read_logs_protobuf
+from tracehold_collector.decode.otlp_metrics import points_in_json, points_in_protobuf
 from tracehold_collector.decode.otlp_protobuf import read_protobuf
 from tracehold_collector.normalise.context import NormaliseContext
+from tracehold_collector.normalise.log_item import LogItem
+from tracehold_collector.normalise.logs import log_record
 from tracehold_collector.normalise.span_item import SpanItem
 from tracehold_collector.normalise.spans import span_record
 
+Encoding = Literal["protobuf", "json"]
+_Item = TypeVar("_Item", SpanItem, LogItem)
 
-def decode_otlp_traces(body: bytes, *, encoding: Literal["protobuf", "json"], context: NormaliseContext) -> Batch:
+
+def decode_otlp_traces(body: bytes, *, encoding: Encoding, context: NormaliseContext) -> Batch:
     """Return the records of an ExportTraceServiceRequest; an empty body is a request without spans.
 
     Spans that cannot be stored are rejected one by one, with place and reason; the others are kept.
@@ -31,7 +38,42 @@ def decode_otlp_traces(body: bytes, *, encoding: Literal["protobuf", "json"], co
     """
     if not body:
         return Batch()
-    return collect_spans(_items(body, encoding, context), context)
+    items = read_protobuf(body, context) if encoding == "protobuf" else _json(body, context, read_json)
+    return collect_spans(items, context)
+
+
+def decode_otlp_logs(body: bytes, *, encoding: Encoding, context: NormaliseContext) -> Batch:
+    """Return the records of an ExportLogsServiceRequest; parameters and errors as in `decode_otlp_traces`."""
+    if not body:
+        return Batch()
+    items = read_logs_protobuf(body, context) if encoding == "protobuf" else _json(body, context, read_logs_json)
+    seen: dict[bytes, int] = {}
+
+    def record(item: LogItem) -> Record:
+        digest = item.digest()
+        place = seen[digest] = seen.get(digest, -1) + 1
+        return log_record(item, context, digest=digest, place=place)
+
+    return _collect(items, record, "log record", context)
+
+
+def count_otlp_points(body: bytes, *, encoding: Encoding, context: NormaliseContext) -> int:
+    """Return how many data points an ExportMetricsServiceRequest has.
+
+    Args:
+        body: decompressed.
+        encoding: of the body.
+        context: for the limits.
+
+    Raises:
+        BadBodyError: the body as a whole is not such a request.
+    """
+    if not body:
+        return 0
+    if encoding == "protobuf":
+        return points_in_protobuf(body)
+    check_size(body, context.limits)
+    return points_in_json(parse_json(body, context.limits.max_depth).value, context)
 
 
 def collect_spans(items: Iterator[SpanItem | Rejection], context: NormaliseContext) -> Batch:
@@ -40,27 +82,31 @@ def collect_spans(items: Iterator[SpanItem | Rejection], context: NormaliseConte
     Raises:
         TooLargeError: more spans than `limits.max_items`.
     """
+    return _collect(items, lambda span: span_record(span, context), "span", context)
+
+
+def _collect(
+    items: Iterator[_Item | Rejection], record: Callable[[_Item], Record], word: str, context: NormaliseContext
+) -> Batch:
     batch = Batch()
     limit = context.limits.max_items
     for count, item in enumerate(items, start=1):
         if count > limit:
             raise TooLargeError(
-                f"the request has more than {limit} spans, which max_items allows. Send smaller batches"
+                f"the request has more than {limit} {word}s, which max_items allows. Send smaller batches"
             )
         if isinstance(item, Rejection):
             batch.rejected.append(item)
             continue
         try:
-            batch.records.append(span_record(item, context))
-        except Exception as error:  # noqa: BLE001 - one odd span must not take its neighbours down
-            reason = f"the span cannot be read ({type(error).__name__}); report it"
-            batch.rejected.append(Rejection(f"span {item.span_id}", reason))
+            batch.records.append(record(item))
+        except Exception as error:  # noqa: BLE001 - one odd item must not take its neighbours down
+            where = f"{word} {item.span_id or count - 1}"
+            batch.rejected.append(Rejection(where, f"the {word} cannot be read ({type(error).__name__}); report it"))
     return batch
 
 
-def _items(body: bytes, encoding: str, context: NormaliseContext) -> Iterator[SpanItem | Rejection]:
-    if encoding == "protobuf":
-        return read_protobuf(body, context)
+def _json(body: bytes, context: NormaliseContext, read: Callable[..., Iterator[Any]]) -> Iterator[Any]:
     check_size(body, context.limits)
     parsed = parse_json(body, context.limits.max_depth)
-    return read_json(parsed.value, context, replaced=parsed.replaced)
+    return read(parsed.value, context, replaced=parsed.replaced)

@@ -14,6 +14,7 @@ import orjson
 
 from tracehold_collector.core.errors import BadBodyError
 from tracehold_collector.decode.events import looks_like_event
+from tracehold_collector.decode.otlp_signals import SIGNALS
 
 PIECE_BYTES: Final = 2 * 1024 * 1024
 """Lines are gathered into requests of about this size."""
@@ -25,7 +26,7 @@ MAX_LINE_BYTES: Final = 32 * 1024 * 1024
 _MAX_FILE_BYTES: Final = 128 * 1024 * 1024
 
 _SNIFF_LINES: Final = 20
-_OTLP_KEYS: Final = frozenset({"resourceSpans", "resourceLogs", "resourceMetrics"})
+_OTLP_KEYS: Final = frozenset(signal.resources for signal in SIGNALS)
 
 _LINES: Final = frozenset({".jsonl", ".ndjson"})
 _DOCUMENTS: Final = frozenset({".json"})
@@ -111,7 +112,7 @@ def _line_pieces(path: Path, file: IO[bytes] | gzip.GzipFile, offset: int) -> It
             if lines:
                 yield _events(lines, start)
                 lines, size = [], 0
-            yield Piece("/v1/traces", "application/json", line, offset)
+            yield Piece(_otlp_path(_parsed(line)), "application/json", line, offset)
             continue
         if lines and (size + len(line) > PIECE_BYTES or len(lines) >= PIECE_LINES):
             yield _events(lines, start)
@@ -139,7 +140,7 @@ def _document(path: Path, body: bytes, *, protobuf: bool) -> Piece:
         # What exactly is wrong, and where, the collector says better.
         return Piece("/v1/events", "application/json", body, len(body))
     if isinstance(document, dict) and not _OTLP_KEYS.isdisjoint(document):
-        return Piece("/v1/traces", "application/json", body, len(body))
+        return Piece(_otlp_path(document), "application/json", body, len(body))
     first = document[0] if isinstance(document, list) and document else document
     if first == [] or looks_like_event(first):
         return Piece("/v1/events", "application/json", body, len(body))
@@ -165,6 +166,10 @@ def _is_otlp(line: bytes) -> bool:
         return False
     document = _parsed(line)
     return isinstance(document, dict) and not _OTLP_KEYS.isdisjoint(document)
+
+
+def _otlp_path(document: dict[str, Any]) -> str:
+    return next(signal.path for signal in SIGNALS if signal.resources in document)
 
 
 def _is_json(line: bytes) -> bool:

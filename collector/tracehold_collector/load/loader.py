@@ -117,7 +117,8 @@ def _note(result: FileResult, piece: Piece, response: httpx.Response) -> None:
     _accept(result, int(headers.get(ACCEPTED_HEADER, 0)), int(headers.get(DUPLICATES_HEADER, 0)))
     if piece.content_type == "application/json":
         partial: dict[str, Any] = response.json().get("partialSuccess") or {}
-        _reject(result, int(partial.get("rejectedSpans", 0)), str(partial.get("errorMessage", "")))
+        rejected = next((int(count) for key, count in partial.items() if key.startswith("rejected")), 0)
+        _reject(result, rejected, str(partial.get("errorMessage", "")))
     else:
         message = ExportTraceServiceResponse.FromString(response.content).partial_success
         _reject(result, message.rejected_spans, message.error_message)

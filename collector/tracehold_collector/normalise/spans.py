@@ -13,14 +13,12 @@ from tracehold_collector.normalise.content import clean_content
 from tracehold_collector.normalise.context import NormaliseContext
 from tracehold_collector.normalise.dialects import LANGFUSE_PARTS, LOGFIRE_ERROR_LEVEL, NAMED_BY_LOGFIRE
 from tracehold_collector.normalise.ids import read_event_id, span_event_id
-from tracehold_collector.normalise.outcomes import gate, read_decision, read_kind, read_status
+from tracehold_collector.normalise.outcomes import gate, read_kind, read_status, stated_decision
 from tracehold_collector.normalise.span_item import SpanItem
 from tracehold_collector.normalise.times import credible
 from tracehold_collector.normalise.tracer_events import tracer_envelope
 from tracehold_collector.normalise.usage import Usage, count, credible_cost, settled, tokens
 
-_DENY_WORDS: Final = frozenset({"deny", "denied", "block", "blocked"})
-_ALLOW_WORDS: Final = frozenset({"allow", "allowed"})
 _STATUS_OF_CODE: Final[dict[int, Status]] = {1: "ok", 2: "error"}
 _NAMED_BY_TOOL: Final = frozenset({"tool", "gate", "approval"})
 _TOKEN_FIELDS: Final = (
@@ -56,7 +54,7 @@ def span_record(span: SpanItem, context: NormaliseContext) -> Record:
 
 def _envelope(span: SpanItem, fields: dict[str, Any], classified: Classified, context: NormaliseContext) -> Record:
     name = context.name
-    decision, rule = _decision(fields)
+    decision, rule = stated_decision(fields)
     listed = "task" if classified.kind == "wrapper" else classified.kind
     kind = gate(read_kind(fields.get("kind")) or read_kind(listed) or "other", decision)
     status = _status(span, fields, classified, decision)
@@ -115,20 +113,6 @@ def _from_own_exporter(span: SpanItem, context: NormaliseContext) -> Record:
     if record.started_at is None:
         record.started_at, record.duration_ns, _ = _times(span)
     return record
-
-
-def _decision(fields: dict[str, Any]) -> tuple[str | None, Any]:
-    """Only our own attribute, or a policy decision together with the rule that made it, is a decision."""
-    decision = read_decision(fields.get("decision"))
-    if decision is not None:
-        return decision, fields.get("rule")
-    word, rule = fields.get("policy_decision"), fields.get("policy_rule")
-    if isinstance(word, str) and isinstance(rule, str):
-        if word.lower() in _DENY_WORDS:
-            return "denied", rule
-        if word.lower() in _ALLOW_WORDS:
-            return "allowed", rule
-    return None, fields.get("rule")
 
 
 def _status(span: SpanItem, fields: dict[str, Any], classified: Classified, decision: str | None) -> Status:

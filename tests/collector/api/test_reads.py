@@ -134,10 +134,15 @@ def test_with_a_key_set_nothing_is_answered_without_it(serve: Serve) -> None:
     for path in ("/api/v1/queries", "/api/v1/queries/runs", "/metrics", "/api/v1/contents"):
         assert get(server, path).status_code == 401
         assert get(server, path, headers={"Authorization": "Bearer wrong"}).status_code == 401
-    refused = httpx.post(f"{server.url}/v1/traces", content=chat_spans(0, 1).SerializeToString(), trust_env=False)
-    assert refused.status_code == 401
-    assert "TRACEHOLD_API_KEY" in refused.json()["hint"]
-    assert get(server, "/api/v1/queries", headers={"Authorization": f"Bearer {KEY}"}).status_code == 200
+    assert "TRACEHOLD_API_KEY" in get(server, "/api/v1/queries").json()["hint"]
+    for path in ("/v1/events", "/v1/traces", "/v1/logs", "/v1/metrics"):
+        refused = httpx.post(server.url + path, content=chat_spans(0, 1).SerializeToString(), trust_env=False)
+        assert refused.status_code == 401
+        assert b"TRACEHOLD_API_KEY" in refused.content
+    for headers in ({"Authorization": f"Bearer {KEY}"}, {"X-Api-Key": KEY}):
+        assert get(server, "/api/v1/queries", headers=headers).status_code == 200
+    for headers in ({"Authorization": KEY}, {"X-Api-Key": KEY + "x"}, {"X-Api-Key": ""}):
+        assert get(server, "/api/v1/queries", headers=headers).status_code == 401
 
 
 def test_health_is_answered_without_a_key(serve: Serve) -> None:

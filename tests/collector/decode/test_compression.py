@@ -7,6 +7,7 @@ import zlib
 from dataclasses import replace
 
 import pytest
+import zstandard
 from tracehold_collector.core.errors import BadBodyError, TooLargeError, UnsupportedCodingError
 from tracehold_collector.core.limits import DEFAULT_LIMITS
 from tracehold_collector.decode import decompress
@@ -32,15 +33,66 @@ def test_an_empty_body_stays_empty_whatever_the_header_says() -> None:
     assert decompress(b"", "gzip", DEFAULT_LIMITS) == b""
 
 
-@pytest.mark.parametrize("coding", ["deflate", "zstd", "br", "gzip, gzip"])
+def raw_deflate(body: bytes) -> bytes:
+    packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return packer.compress(body) + packer.flush()
+
+
+@pytest.mark.parametrize("packed", [zlib.compress(BODY), raw_deflate(BODY)])
+def test_deflate_is_read_in_zlibs_form_and_bare(packed: bytes) -> None:
+    assert decompress(packed, "deflate", DEFAULT_LIMITS) == BODY
+
+
+@pytest.mark.parametrize("coding", ["zstd", " ZSTD"])
+def test_zstd_gives_the_same_body(coding: str) -> None:
+    assert decompress(zstandard.compress(BODY), coding, DEFAULT_LIMITS) == BODY
+    streamed = zstandard.ZstdCompressor(write_content_size=False).compress(BODY)
+    assert decompress(streamed + streamed, coding, DEFAULT_LIMITS) == BODY + BODY
+
+
+@pytest.mark.parametrize("coding", ["deflate", "zstd"])
+@pytest.mark.parametrize("cut", [-1, -4, 1])
+def test_deflate_and_zstd_that_end_too_early_are_refused(coding: str, cut: int) -> None:
+    packed = zlib.compress(BODY) if coding == "deflate" else zstandard.compress(BODY)
+    with pytest.raises(BadBodyError, match=r"ends too early|is broken"):
+        decompress(packed[:cut], coding, DEFAULT_LIMITS)
+
+
+@pytest.mark.parametrize("coding", ["deflate", "zstd"])
+def test_what_is_no_such_body_or_has_something_behind_it_is_refused(coding: str) -> None:
+    packed = zlib.compress(BODY) if coding == "deflate" else zstandard.compress(BODY)
+    for body in (BODY, packed + b"junk", b"\xff" * 40):
+        with pytest.raises(BadBodyError, match=r"ends too early|is broken|ends before"):
+            decompress(body, coding, DEFAULT_LIMITS)
+
+
+@pytest.mark.parametrize("coding", ["deflate", "zstd"])
+def test_bombs_of_the_other_codings_stop_at_the_limit_too(coding: str) -> None:
+    limits = replace(DEFAULT_LIMITS, max_decompressed_bytes=100_000)
+    bomb = zlib.compress(b"\0" * 50_000_000) if coding == "deflate" else zstandard.compress(b"\0" * 50_000_000)
+    with pytest.raises(TooLargeError, match="more than 100000 bytes"):
+        decompress(bomb, coding, limits)
+
+
+def test_zstd_that_asks_for_a_huge_window_is_refused() -> None:
+    parameters = zstandard.ZstdCompressionParameters(window_log=27, compression_level=1)
+    packer = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+    wide = packer.compress(BODY) + packer.flush()
+    with pytest.raises(BadBodyError, match="zstd body is broken"):
+        decompress(wide, "zstd", DEFAULT_LIMITS)
+
+
+@pytest.mark.parametrize("coding", ["br", "compress", "gzip, gzip"])
 def test_another_coding_is_refused_naming_what_is_read(coding: str) -> None:
-    with pytest.raises(UnsupportedCodingError, match=r"is not read here; send identity .* or gzip"):
+    with pytest.raises(UnsupportedCodingError, match=r"is not read here; send identity .*, gzip, deflate or zstd"):
         decompress(zlib.compress(BODY), coding, DEFAULT_LIMITS)
 
 
-def test_gzip_without_its_header_is_refused_saying_so() -> None:
+def test_gzip_or_zstd_without_its_header_is_refused_saying_so() -> None:
     with pytest.raises(BadBodyError, match="no Content-Encoding: gzip header"):
         decompress(gzip.compress(BODY), None, DEFAULT_LIMITS)
+    with pytest.raises(BadBodyError, match="no Content-Encoding: zstd header"):
+        decompress(zstandard.compress(BODY), None, DEFAULT_LIMITS)
 
 
 def test_the_header_without_gzip_is_refused_saying_so() -> None:

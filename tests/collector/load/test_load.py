@@ -68,6 +68,20 @@ def test_otlp_requests_a_line_are_sent_as_otlp(tmp_path: Path) -> None:
     assert [piece.path for piece in pieces] == ["/v1/traces", "/v1/traces"]
 
 
+def test_otlp_logs_and_metrics_are_told_apart_from_traces(serve: Serve, tmp_path: Path) -> None:
+    server = serve()
+    logs = json.dumps(json.loads(shipped("opentelemetry-proto/logs.otlp.json").read_text()))
+    (tmp_path / "a.json").write_text(logs)
+    (tmp_path / "b.jsonl").write_text(f"{logs}\n")
+    points = [{"asInt": "3"}, {"asInt": "4"}]
+    metrics = {"resourceMetrics": [{"scopeMetrics": [{"metrics": [{"name": "m", "gauge": {"dataPoints": points}}]}]}]}
+    (tmp_path / "c.json").write_text(json.dumps(metrics))
+    with Client(server.url) as client:
+        first, second, third = load_files(client, find_files([tmp_path]))
+    assert (first.accepted, second.accepted, second.duplicates, third.accepted) == (1, 0, 1, 0)
+    assert (third.rejected, third.reasons[0][:26]) == (2, "metrics are taken and not ")
+
+
 def test_a_broken_file_is_reported_and_the_next_one_is_loaded(serve: Serve, tmp_path: Path) -> None:
     server = serve()
     (tmp_path / "a.json").write_bytes(b'{"resourceSpans": [')

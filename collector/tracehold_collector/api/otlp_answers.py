@@ -1,0 +1,95 @@
+"""What an OTLP request is answered: full and partial success, for every signal, over HTTP and gRPC."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]  # ships no types
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+
+from tracehold_collector.core.record import Rejection
+from tracehold_collector.decode import LOGS, METRICS, TRACES, Signal, count_otlp_points, decode_otlp_logs
+from tracehold_collector.decode import decode_otlp_traces as decode_traces
+from tracehold_collector.pipeline import Intake, Outcome
+
+NOT_STORED: Final = (
+    "metrics are taken and not stored: tokens and costs are read from spans and log events. Set"
+    " OTEL_METRICS_EXPORTER=none to stop sending them"
+)
+_NAMED: Final = 10
+"""Rejections named one by one; all are counted."""
+
+_RESPONSES: Final[dict[Signal, tuple[type[Any], str]]] = {
+    TRACES: (ExportTraceServiceResponse, "rejected_spans"),
+    LOGS: (ExportLogsServiceResponse, "rejected_log_records"),
+    METRICS: (ExportMetricsServiceResponse, "rejected_data_points"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """What became of an export request.
+
+    Attributes:
+        signal: what was sent.
+        rejected: items not stored.
+        reason: why, empty when all were.
+        outcome: what the store said; `None` for metrics.
+    """
+
+    signal: Signal
+    rejected: int
+    reason: str
+    outcome: Outcome | None = None
+
+    def message(self) -> Any:
+        """Return the response message; an empty one is full success (specification, "Full Success")."""
+        kind, field = _RESPONSES[self.signal]
+        response = kind()
+        if self.rejected:
+            setattr(response.partial_success, field, self.rejected)
+            response.partial_success.error_message = self.reason
+        return response
+
+    def json(self) -> dict[str, Any]:
+        """Return the response in protobuf's JSON, where 64-bit integers are strings."""
+        answer: dict[str, Any] = MessageToDict(self.message())
+        return answer
+
+
+async def take_export(
+    intake: Intake, signal: Signal, body: Callable[[], bytes], size: int, *, encoding: Any, tenant: str
+) -> Export:
+    """Take in one export request, whatever brought it.
+
+    Args:
+        intake: where it goes.
+        signal: which request it is.
+        body: gives the decompressed body; called on a worker thread.
+        size: of the body in bytes, about.
+        encoding: "protobuf" or "json".
+        tenant: whose it is.
+
+    Raises:
+        QueueFullError: nothing was taken in.
+        BadBodyError, UnsupportedCodingError, TooLargeError: as decoding says.
+        StoreError: the commit failed, or the collector stopped first; send it again.
+    """
+    context = intake.context(tenant)
+    if signal is METRICS:
+        points = await intake.read(lambda: count_otlp_points(body(), encoding=encoding, context=context), size)
+        intake.stats.points += points
+        return Export(signal, points, NOT_STORED)
+    decode = decode_traces if signal is TRACES else decode_otlp_logs
+    outcome = await intake.take(lambda: decode(body(), encoding=encoding, context=context), size)
+    return Export(signal, len(outcome.rejected), _reasons(outcome.rejected), outcome)
+
+
+def _reasons(rejected: Sequence[Rejection]) -> str:
+    named = "; ".join(f"{item.where}: {item.reason}" for item in rejected[:_NAMED])
+    more = len(rejected) - _NAMED
+    return f"{named}; and {more} more" if more > 0 else named
