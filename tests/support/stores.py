@@ -14,6 +14,9 @@ from tracehold_collector.store.run_deltas import run_delta_table
 
 MIGRATION = (resources.files("tracehold_collector.store.migrations") / "0001_initial.sql").read_text(encoding="utf-8")
 
+TRACE = "0" * 31 + "1"
+"""The trace of events that name none, in stores that tests fill."""
+
 _FIELDS = {item.name for item in fields(Record)}
 
 
