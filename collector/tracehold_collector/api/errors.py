@@ -39,7 +39,7 @@ async def on_collector_error(request: Request, error: Exception) -> Response:
     429 and 503 carry `Retry-After`: a sender keeps the request and sends it again (OTLP specification, "OTLP/HTTP
     Throttling"). On an OTLP path the body is a `google.rpc.Status` in the request's own encoding ("Failures").
     """
-    status, code = next(((status, code) for kind, status, code in _ANSWERS if isinstance(error, kind)), (500, 13))
+    status, code = _answer_to(error)
     headers = {}
     if isinstance(error, QueueFullError):
         headers["Retry-After"] = str(error.retry_after_s)
@@ -51,3 +51,12 @@ async def on_collector_error(request: Request, error: Exception) -> Response:
         body = Status(code=code, message=str(error)).SerializeToString()
         return Response(body, status, headers, media_type="application/x-protobuf")
     return JSONResponse({"error": str(error)}, status, headers)
+
+
+def status_of(error: CollectorError) -> int:
+    """Return the HTTP status an error of ours is answered with."""
+    return _answer_to(error)[0]
+
+
+def _answer_to(error: Exception) -> tuple[int, int]:
+    return next(((status, code) for kind, status, code in _ANSWERS if isinstance(error, kind)), (500, 13))
