@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tracehold_collector.core.errors import QueryError
+from tracehold_collector.core.record import Record
 from tracehold_collector.jaeger.search import Found
 from tracehold_collector.jaeger.tags import SPAN_KINDS
 from tracehold_collector.jaeger.view import record_view
@@ -42,8 +43,11 @@ def operations_by_kind(reader: Reader, service: str, kind: str, access: Access) 
     if kind.lower() not in KINDS:
         raise QueryError(f"spanKind takes one of {', '.join(sorted(KINDS - {''}))}")
     rows = reader.query("trace_operations", {"service": service}, access).to_pylist()
-    opened = [row["newest_event"] for row in rows[:_OPENED]]
-    records, _ = reader.records(opened, access) if opened else ({}, True)
+    opened = {row["newest_event"]: row["newest_ns"] for row in rows[:_OPENED] if row["newest_event"]}
+    records: dict[str, Record] = {}
+    if opened:
+        between_ns = (min(opened.values()), max(opened.values()))
+        records, _ = reader.records(opened, access, between_ns=between_ns)
     found = []
     for row in rows:
         record = records.get(row["newest_event"])

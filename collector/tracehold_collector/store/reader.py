@@ -118,14 +118,14 @@ class Reader:
         )
 
     def records(
-        self, event_ids: Collection[str], access: Access, *, between_ns: tuple[int, int] | None = None
+        self, event_ids: Collection[str], access: Access, *, between_ns: tuple[int, int]
     ) -> tuple[dict[str, Record], bool]:
         """Return events as records with their contents, by id, and whether every content fitted in the answer.
 
         Args:
             event_ids: UUIDs as text, as queries give them.
             access: what the asker may see.
-            between_ns: the first and the last start among them, when they are known: it is faster then.
+            between_ns: the first and the last start among them; one without a start is not found.
         """
         return self._run(
             lambda cursor: read_records(

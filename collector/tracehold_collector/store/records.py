@@ -63,16 +63,26 @@ def read_traces(
     """
     bound: dict[str, Any] = {"trace_ids": list(trace_ids), "tenants": tenants}
     counted = cursor.execute(
-        f"SELECT tenant, trace_id, count(*) FROM events WHERE {_OF_TRACES} GROUP BY ALL",  # noqa: S608 - constants
+        f"""
+        SELECT tenant, trace_id, count(*), min(received_at), max(received_at)
+        FROM events
+        WHERE {_OF_TRACES}
+        GROUP BY ALL
+        """,  # noqa: S608 - constants
         bound,
     ).fetchall()
-    traces = {(tenant, trace_id): StoredTrace(tenant, trace_id, events=events) for tenant, trace_id, events in counted}
+    if not counted:
+        return []
+    traces = {(row[0], row[1]): StoredTrace(row[0], row[1], events=row[2]) for row in counted}
+    # Rows lie in the order they came in: with these bounds the wide columns are read where the traces are, only.
+    bound |= {"first_ns": min(row[3] for row in counted), "last_ns": max(row[4] for row in counted)}
     most = _fair_share([trace.events for trace in traces.values()], max_events)
     rows = cursor.execute(
         f"""
         SELECT {_COLUMNS}
         FROM events
         WHERE {_OF_TRACES}
+          AND received_at BETWEEN $first_ns AND $last_ns
         QUALIFY row_number() OVER (PARTITION BY tenant, trace_id ORDER BY {_IN_ORDER}) <= $most
         ORDER BY {_IN_ORDER}
         """,  # noqa: S608 - constants
@@ -82,7 +92,7 @@ def read_traces(
     unread = _fill_contents(cursor, records, rows, max_packed) if max_packed else set()
     for record, row in zip(records, rows, strict=True):
         trace = traces.get((record.tenant, record.trace_id or ""))
-        if trace is None:  # committed between the two statements
+        if trace is None:  # begun between the two statements
             continue
         trace.records.append(record)
         trace.received_at = min(trace.received_at or row[-3], row[-3])
@@ -97,7 +107,7 @@ def read_records(
     event_ids: Collection[str],
     tenants: Sequence[str] | None,
     *,
-    between_ns: tuple[int, int] | None,
+    between_ns: tuple[int, int],
     max_packed: int,
 ) -> tuple[dict[str, Record], bool]:
     """Return events with their contents by id (UUID text), and whether every content was read.
@@ -106,17 +116,16 @@ def read_records(
         cursor: the reader's own.
         event_ids: UUIDs as text.
         tenants: whose to look at; `None` is everyone's.
-        between_ns: the first and last start among them, so that no other part of the table is touched; `None` when
-            they are not known.
+        between_ns: the first and last start among them, so that no other part of the table is touched.
         max_packed: bytes of compressed content to unpack at most.
     """
-    first_ns, last_ns = between_ns or (None, None)
+    first_ns, last_ns = between_ns
     rows = cursor.execute(
         f"""
         SELECT {_COLUMNS}
         FROM events
         WHERE event_id IN (SELECT unnest($keys::UUID[]))
-          AND ($first_ns::BIGINT IS NULL OR started_at BETWEEN $first_ns AND $last_ns::BIGINT)
+          AND started_at BETWEEN $first_ns AND $last_ns
           AND {_VISIBLE}
         """,  # noqa: S608 - constants
         {"keys": list(event_ids), "tenants": tenants, "first_ns": first_ns, "last_ns": last_ns},

@@ -8,12 +8,14 @@
 --
 -- column operation VARCHAR: what a span is called; its type when it has no name fit to be stored openly
 -- column events BIGINT: events of that operation
--- column newest_event VARCHAR: the event of it that started last
+-- column newest_event VARCHAR: the event of it that started last; NULL when no start is known
+-- column newest_ns BIGINT [ns since the epoch]: when that was
 
 SELECT
     coalesce(name, type) AS operation,
     count(*) AS events,
-    coalesce(arg_max(event_id, started_at), max(event_id))::VARCHAR AS newest_event
+    arg_max(event_id, started_at)::VARCHAR AS newest_event,
+    max(started_at) AS newest_ns
 FROM events
 WHERE trace_id IS NOT NULL
   AND coalesce(service, agent, 'tracehold') = $service

@@ -16,7 +16,14 @@
 -- column root_rank BIGINT: orders the roots of all services of a trace: the smallest is the root of the trace
 -- column root_operation VARCHAR: the operation of the first root of this service, else of its first span
 
-WITH ranked AS (
+WITH
+-- Rows lie in the order they came in: with these bounds the wide columns are read where the traces are, only.
+bounds AS MATERIALIZED (
+    SELECT min(received_at) AS first_ns, max(received_at) AS last_ns
+    FROM events
+    WHERE trace_id IN (SELECT unnest($trace_ids::VARCHAR[]))
+),
+ranked AS (
     SELECT
         *,
         coalesce(span_id, event_id::VARCHAR) AS span,
@@ -30,6 +37,7 @@ WITH ranked AS (
                 event_id
         ) AS rank
     FROM events
+    JOIN bounds ON events.received_at BETWEEN bounds.first_ns AND bounds.last_ns
     WHERE trace_id IN (SELECT unnest($trace_ids::VARCHAR[]))
       AND ($tenant::VARCHAR IS NULL OR tenant = $tenant)
       AND ($tenants::VARCHAR[] IS NULL OR list_contains($tenants::VARCHAR[], tenant))
