@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from opentelemetry.proto.common.v1.common_pb2 import KeyValue
-from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from tracehold.core.clock import NS_PER_MS
 
 from tracehold_collector.core.record import Record
@@ -102,6 +102,9 @@ def _span_view(folded: Folded, earliest_ns: int) -> SpanView:
     if isinstance(source_name, str) and source_name and source_name != operation:
         tags[SPAN_NAME] = source_name
     span.name = operation
+    if record.status == "error":
+        # Some dialects tell a failure by an attribute and leave OTLP's code unset, which is all that Jaeger looks at.
+        span.status.code = Status.STATUS_CODE_ERROR
     _set_attributes(span, tags)
     span.events.extend(_as_event(other) for other in folded.others)
     service = encodable(service_of(record))

@@ -144,6 +144,16 @@ def test_a_denial_is_no_error() -> None:
     assert (tags(failed)["error"], tags(failed)["otel.status_code"]) == (True, "ERROR")
 
 
+def test_a_failure_that_only_an_attribute_told_is_an_error() -> None:
+    (span,) = shown(of(event(0, source="otlp", status="error", content={"status_code": 0})))
+    assert (tags(span)["error"], tags(span)["otel.status_code"]) == (True, "ERROR")
+
+
+def test_a_denial_that_was_sent_as_an_error_stays_one() -> None:
+    (span,) = shown(of(event(0, source="otlp", status="blocked", kind="gate", content={"status_code": 2})))
+    assert (tags(span)["error"], tags(span)["tracehold.status"]) == (True, "blocked")
+
+
 def test_whole_numbers_that_a_browser_would_round_are_text() -> None:
     content = {"attributes": {"small": 2**53 - 1, "large": 2**53, "list": [1, "a", {"b": True}]}}
     (span,) = shown(of(event(0, source="otlp", content=content)))
