@@ -157,8 +157,8 @@ def _missing(stored: StoredTrace) -> Iterable[str]:
     left_out = stored.events - len(stored.records)
     if left_out > 0:
         yield (
-            f"{left_out} of {stored.events} events are left out, the latest ones: the answer holds no more. Ask for "
-            f"this trace alone, or at /api/v1/queries/waterfall for its runs"
+            f"{left_out} of {stored.events} events are left out, the latest ones: one answer holds no more. The query "
+            f"waterfall has all of a run, page by page"
         )
     if stored.unread:
         yield (
