@@ -8,7 +8,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from support.stores import MIGRATION, insert_commit
+from support.stores import MIGRATION, TRACE, insert_commit
 
 SECOND = 1_000_000_000
 T0 = 1_767_225_600 * SECOND
@@ -32,6 +32,7 @@ class Store:
                 "event_id": str(uuid.UUID(int=next(self._numbers))),
                 "tenant": "acme",
                 "run_id": "run-1",
+                "trace_id": TRACE,
                 "kind": "tool",
                 "type": "tool_call",
                 "status": "ok",
@@ -84,6 +85,8 @@ def filled(store: Store) -> Store:
             "name": "x",
             "source": "otlp",
             "service": "svc",
+            "span_id": "e" * 16,
+            "parent_span_id": "d" * 16,
             "started_at": T0 + 4 * SECOND,
         },
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.stores import TRACE
 from tracehold.observability.event_types import DENIALS
 from tracehold_queries import catalogue
 
@@ -10,8 +11,12 @@ QUERIES = sorted(catalogue().values(), key=lambda query: query.name)
 every_query = pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
 
 
+NAMED = {"run_id": "run-1", "service": "svc", "trace_ids": [TRACE]}
+"""A value for every parameter that must be given."""
+
+
 def required(query):
-    return {parameter.name: "run-1" for parameter in query.parameters if parameter.required}
+    return {parameter.name: NAMED[parameter.name] for parameter in query.parameters if parameter.required}
 
 
 def described(store, query):

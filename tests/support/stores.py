@@ -14,6 +14,9 @@ from tracehold_collector.store.run_deltas import run_delta_table
 
 MIGRATION = "\n".join(step.sql for step in migrations())
 
+TRACE = "0" * 31 + "1"
+"""The trace of events that name none, in stores that tests fill."""
+
 _FIELDS = {item.name for item in fields(Record)}
 
 

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from tracehold_collector.api import health, ingest, prices, reads
+from tracehold_collector.api import health, ingest, jaeger, jaeger_v3, prices, reads
 from tracehold_collector.api.access import AccessMiddleware
 from tracehold_collector.api.errors import on_collector_error, on_method_not_allowed, on_unforeseen
 from tracehold_collector.core.errors import CollectorError
@@ -54,6 +54,8 @@ def build_app(
             Route("/api/v1/events/{event_id}", reads.get_event),
             Route("/api/v1/contents", reads.get_contents),
             Route("/api/v1/prices/apply", prices.apply_prices, methods=["POST"]),
+            *jaeger.ROUTES,
+            *jaeger_v3.ROUTES,
             Route("/healthz", health.healthz),
             Route("/readyz", health.readyz),
             Route("/metrics", health.metrics),

@@ -77,3 +77,8 @@ async def on_unforeseen(request: Request, error: Exception) -> Response:
     if request.url.path in OTLP_PATHS:
         return otlp_error(request.headers, 500, _INTERNAL, text)
     return JSONResponse({"error": text}, 500)
+
+
+def status_of(error: CollectorError) -> int:
+    """Return the HTTP status an error of ours is answered with."""
+    return codes_of(error)[0]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
-from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans
+from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span
 from tracehold.core.jsontext import dumps
 from tracehold.core.version import __version__
 
@@ -21,11 +21,17 @@ from tracehold_collector.forward.received import is_received_span, received_span
 _OWN_SCOPE: Final = {"name": "tracehold", "version": __version__}
 
 
-def to_otlp(records: Iterable[Record]) -> ExportTraceServiceRequest:
-    """Build the request that tells `records` to an OTLP receiver.
+class OutgoingSpan(NamedTuple):
+    """A span, and the resource and instrumentation scope it belongs to, in the words of a record's content."""
 
-    A span that came in by OTLP goes out as it came, redacted: ids, times, kind, status, attributes with their
-    types, events and links. A native record becomes a span of the GenAI conventions with the record's ids.
+    span: Span
+    resource: Mapping[str, Any]
+    scope: Mapping[str, Any]
+
+
+def to_otlp(records: Iterable[Record]) -> ExportTraceServiceRequest:
+    """Build the request that tells `records` to an OTLP receiver, as `outgoing_span` tells each.
+
     The opening half of a span (status "started") is left out: its ended half tells it whole.
     """
     request = ExportTraceServiceRequest()
@@ -34,8 +40,7 @@ def to_otlp(records: Iterable[Record]) -> ExportTraceServiceRequest:
     for record in records:
         if not is_forwarded(record):
             continue
-        received = is_received_span(record)
-        resource, scope = _received_origin(record) if received else _native_origin(record)
+        span, resource, scope = outgoing_span(record)
         resource_key, scope_key = dumps(resource), dumps(scope)
         group = scopes.get((resource_key, scope_key))
         if group is None:
@@ -45,8 +50,19 @@ def to_otlp(records: Iterable[Record]) -> ExportTraceServiceRequest:
                 _fill_resource(spans_of, resource)
             group = scopes[resource_key, scope_key] = spans_of.scope_spans.add()
             _fill_scope(group, scope)
-        group.spans.append(received_span(record) if received else native_span(record))
+        group.spans.append(span)
     return request
+
+
+def outgoing_span(record: Record) -> OutgoingSpan:
+    """Return the span that tells `record`.
+
+    A span that came in by OTLP goes out as it came, redacted: ids, times, kind, status, attributes with their
+    types, events and links. A native record becomes a span of the GenAI conventions with the record's ids.
+    """
+    if is_received_span(record):
+        return OutgoingSpan(received_span(record), *_received_origin(record))
+    return OutgoingSpan(native_span(record), *_native_origin(record))
 
 
 def is_forwarded(record: Record) -> bool:

@@ -20,17 +20,20 @@ _MAX_NS: Final = (1 << 63) - 1
 def place_in_trace(span: Span, record: Record) -> None:
     """Give `span` its ids; what the record lacks is derived from its run and event id, always alike."""
     span.trace_id = bytes.fromhex(record.trace_id or run_trace_id(record.run_id))
-    root = run_root_span_id(record.run_id)
-    if record.span_id:
-        span.span_id = bytes.fromhex(record.span_id)
-        parent = record.parent_span_id
-    else:
-        is_root = record.kind == "run"
-        span.span_id = bytes.fromhex(root) if is_root else _span_id_of(record.event_id)
-        parent = record.parent_span_id or (None if is_root else root)
+    span.span_id = bytes.fromhex(own_span_id(record))
+    parent = record.parent_span_id
+    if not record.span_id and not parent and record.kind != "run":
+        parent = run_root_span_id(record.run_id)
     # A run's end that came by OTLP hangs under its own root there, which is the span it ends.
     if parent and parent != span.span_id.hex():
         span.parent_span_id = bytes.fromhex(parent)
+
+
+def own_span_id(record: Record) -> str:
+    """Return the id of the span a record tells of, 16 hex digits: its own, its run's root, or made of its event id."""
+    if record.span_id:
+        return record.span_id
+    return run_root_span_id(record.run_id) if record.kind == "run" else _span_id_of(record.event_id).hex()
 
 
 def span_times(record: Record) -> tuple[int, int, dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -14,8 +14,9 @@ import pyarrow as pa
 from tracehold_queries import Query, QueryParameterError, catalogue
 
 from tracehold_collector.core.errors import QueryError, StoreError
-from tracehold_collector.store.chunks import read_chunk
+from tracehold_collector.core.record import Record
 from tracehold_collector.store.database import Database
+from tracehold_collector.store.records import StoredTrace, read_records, read_traces, unpack
 
 DEFAULT_TIMEOUT_S = 30.0
 
@@ -63,9 +64,8 @@ class Reader:
         query = find_query(name)
         if "tenants" in parameters:
             raise QueryError("the parameter 'tenants' is set from your key; leave it out, or narrow down with 'tenant'")
-        tenants = None if access.tenants is None else list(access.tenants)
         try:
-            bound = query.bind({**parameters, "tenants": tenants})
+            bound = query.bind({**parameters, "tenants": _tenants(access)})
         except QueryParameterError as error:
             raise QueryError(str(error)) from error
         return self._run(lambda cursor: query.arrow(cursor, **bound))
@@ -99,6 +99,39 @@ class Reader:
         keys = {text: _uuid(text) for text in event_ids}
         found = self._run(lambda cursor: _contents(cursor, list(keys.values()), access))
         return {text: found.get(key) for text, key in keys.items()}
+
+    def traces(
+        self, trace_ids: Collection[str], access: Access, *, max_events: int, with_content: bool
+    ) -> list[StoredTrace]:
+        """Return traces as records, in no order; an id that is not there, or not to be seen, is left out.
+
+        Args:
+            trace_ids: 32 lower-case hex digits each.
+            access: what the asker may see.
+            max_events: of all together; `StoredTrace.events` tells when some are missing.
+            with_content: whether to read what the events said; what does not fit into `MAX_PACKED_BYTES` is left out
+                and counted in `StoredTrace.unread`.
+        """
+        packed = MAX_PACKED_BYTES if with_content else 0
+        return self._run(
+            lambda cursor: read_traces(cursor, trace_ids, _tenants(access), max_events=max_events, max_packed=packed)
+        )
+
+    def records(
+        self, event_ids: Collection[str], access: Access, *, between_ns: tuple[int, int]
+    ) -> tuple[dict[str, Record], bool]:
+        """Return events as records with their contents, by id, and whether every content fitted in the answer.
+
+        Args:
+            event_ids: UUIDs as text, as queries give them.
+            access: what the asker may see.
+            between_ns: the first and the last start among them; one without a start is not found.
+        """
+        return self._run(
+            lambda cursor: read_records(
+                cursor, event_ids, _tenants(access), between_ns=between_ns, max_packed=MAX_PACKED_BYTES
+            )
+        )
 
     def ping(self) -> None:
         """Raise `StoreError` unless the store answers."""
@@ -142,7 +175,7 @@ def _time_limit(cursor: duckdb.DuckDBPyConnection, timeout_s: float) -> Iterator
 def _contents(
     cursor: duckdb.DuckDBPyConnection, keys: Sequence[uuid.UUID], access: Access
 ) -> dict[uuid.UUID, dict[str, Any] | None]:
-    tenants = None if access.tenants is None else list(access.tenants)
+    tenants = _tenants(access)
     places = cursor.execute(
         """
         SELECT event_id, content_chunk, content_pos
@@ -153,24 +186,14 @@ def _contents(
         """,
         {"keys": list(keys), "tenants": tenants},
     ).fetchall()
-    wanted: dict[uuid.UUID, list[tuple[uuid.UUID, int]]] = {}
-    for event_id, chunk, position in places:
-        wanted.setdefault(chunk, []).append((event_id, position))
-    cursor.execute(
-        "SELECT chunk_id, codec, body FROM contents WHERE chunk_id IN (SELECT unnest(?::UUID[])) AND body IS NOT NULL",
-        [list(wanted)],
-    )
-    found: dict[uuid.UUID, dict[str, Any] | None] = {}
-    packed = 0
-    # A chunk at a time: the asker wants a few events of each, not all of them in memory.
-    while row := cursor.fetchone():
-        chunk, codec, body = row
-        packed += len(body)
-        if packed > MAX_PACKED_BYTES:
-            raise QueryError(f"these {len(keys)} events say too much for one answer; ask for fewer at once")
-        contents = read_chunk(body, codec)
-        found |= {event_id: contents[position] for event_id, position in wanted[chunk]}
-    return found
+    found, beyond = unpack(cursor, {key: (chunk, position) for key, chunk, position in places}, MAX_PACKED_BYTES)
+    if beyond:
+        raise QueryError(f"these {len(keys)} events say too much for one answer; ask for fewer at once")
+    return {**found}
+
+
+def _tenants(access: Access) -> list[str] | None:
+    return None if access.tenants is None else list(access.tenants)
 
 
 def _uuid(text: str) -> uuid.UUID:
