@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 
 from tracehold.core.database import BUSY_WAIT_S, create_private, is_busy, use_write_ahead_log
 from tracehold.core.errors import StoreError
+from tracehold.events.sqlite import counting
 
 Step: TypeAlias = Callable[[sqlite3.Connection], None]
 
@@ -48,8 +49,29 @@ def _create(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
-STEPS: Final[Mapping[int, Step]] = MappingProxyType({1: _create})
+STEPS: Final[Mapping[int, Step]] = MappingProxyType({1: _create, 2: counting.begin})
 """What leads to each version from the one before; the highest is this program's."""
+
+COUNTED: Final = 2
+"""The first version that counts its streams."""
+
+_NAMES: Final = ("log_streams", "log_events", "log_acts", "log_snapshots", "log_space")
+
+
+def has_log(connection: sqlite3.Connection) -> bool:
+    """Whether a file holds a log, or what is left of one."""
+    return not _tables(connection).isdisjoint(_NAMES)
+
+
+def missing_tables(connection: sqlite3.Connection) -> list[str]:
+    """Return which tables of a log a file lacks."""
+    found = _tables(connection)
+    needed = (*_NAMES, counting.TABLE) if version_of(connection) >= COUNTED else _NAMES
+    return [name for name in needed if name not in found]
+
+
+def _tables(connection: sqlite3.Connection) -> set[str]:
+    return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
 
 def check_version(path: str, steps: Mapping[int, Step] = STEPS) -> None:
@@ -67,7 +89,7 @@ def check_version(path: str, steps: Mapping[int, Step] = STEPS) -> None:
         with contextlib.closing(
             sqlite3.connect(f"{Path(path).as_uri()}?mode=ro", uri=True, timeout=BUSY_WAIT_S)
         ) as file:
-            version = _version(file)
+            version = version_of(file)
     except sqlite3.DatabaseError as error:
         if is_busy(error):
             raise
@@ -100,7 +122,7 @@ def open_log(path: str, synchronous: str, steps: Mapping[int, Step] = STEPS) -> 
         connection.execute("PRAGMA secure_delete = ON")
         # What a statement may have to take back would else be written to a file of its own.
         connection.execute("PRAGMA temp_store = MEMORY")
-        if _version(connection) != max(steps):
+        if version_of(connection) != max(steps):
             _migrate(path, connection, steps)
     except BaseException:
         connection.close()
@@ -113,7 +135,7 @@ def _migrate(path: str, connection: sqlite3.Connection, steps: Mapping[int, Step
         connection.execute("BEGIN IMMEDIATE")
         try:
             # Read again under the lock: another process may have done the step meanwhile.
-            found = _version(connection)
+            found = version_of(connection)
             _refuse_newer(path, found, max(steps))
             if found < target:
                 steps[target](connection)
@@ -125,7 +147,8 @@ def _migrate(path: str, connection: sqlite3.Connection, steps: Mapping[int, Step
             raise
 
 
-def _version(connection: sqlite3.Connection) -> int:
+def version_of(connection: sqlite3.Connection) -> int:
+    """Return the layout version that a file says it has; 0 for one without a log."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     return int(version)
 
