@@ -96,7 +96,7 @@ def check_version(path: str, steps: Mapping[int, Step] = STEPS) -> None:
         raise StoreError(
             f"cannot use {path} as an event store: {error}. Give it a SQLite file or a new path"
         ) from error
-    _refuse_newer(path, version, max(steps))
+    refuse_newer(path, version, max(steps))
 
 
 def open_log(path: str, synchronous: str, steps: Mapping[int, Step] = STEPS) -> sqlite3.Connection:
@@ -136,7 +136,7 @@ def _migrate(path: str, connection: sqlite3.Connection, steps: Mapping[int, Step
         try:
             # Read again under the lock: another process may have done the step meanwhile.
             found = version_of(connection)
-            _refuse_newer(path, found, max(steps))
+            refuse_newer(path, found, max(steps))
             if found < target:
                 steps[target](connection)
                 connection.execute(f"PRAGMA user_version = {target}")
@@ -153,7 +153,12 @@ def version_of(connection: sqlite3.Connection) -> int:
     return int(version)
 
 
-def _refuse_newer(path: str, found: int, known: int) -> None:
+def refuse_newer(path: str, found: int, known: int = max(STEPS)) -> None:
+    """Refuse the layout of a newer program.
+
+    Raises:
+        StoreError: `found` is above `known`.
+    """
     if found > known:
         raise StoreError(
             f"{path} is an event store of layout {found}; this version of Tracehold knows {known}. "
