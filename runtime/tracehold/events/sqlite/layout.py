@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 
 from tracehold.core.database import BUSY_WAIT_S, create_private, is_busy, use_write_ahead_log
 from tracehold.core.errors import StoreError
+from tracehold.core.retry import is_transient
 from tracehold.events.sqlite import counting
 
 Step: TypeAlias = Callable[[sqlite3.Connection], None]
@@ -78,8 +79,10 @@ def check_version(path: str, steps: Mapping[int, Step] = STEPS) -> None:
     """Refuse a file that is not ours to write, without writing to it (STO-12).
 
     Raises:
-        StoreError: it was written by a newer version, is no SQLite database, or its folder is missing.
+        StoreError: it was written by a newer version, is no SQLite database, is a folder, or its folder is missing.
     """
+    if os.path.isdir(path):  # noqa: PTH112 - the path is text throughout
+        raise StoreError(f"cannot use {path} as an event store: it is a folder; name a file in it")
     if not os.path.isdir(os.path.dirname(path)):  # noqa: PTH112, PTH120 - the path is text throughout
         raise StoreError(f"there is no folder for the event store {path}; create it first")
     if not os.path.exists(path) or os.path.getsize(path) == 0:  # noqa: PTH110, PTH202 - as above
@@ -108,9 +111,23 @@ def open_log(path: str, synchronous: str, steps: Mapping[int, Step] = STEPS) -> 
         steps: for tests.
 
     Raises:
-        StoreError: the file is newer than this program.
-        sqlite3.Error: it cannot be used; a locked file keeps SQLite's own error, which a retry goes by.
+        StoreError: the file is newer than this program, or there is none and none can be made.
+        OSError: what may pass, such as a full disk; a retry goes by it.
+        sqlite3.Error: as OSError; a locked file.
     """
+    try:
+        return _open(path, synchronous, steps)
+    except (OSError, sqlite3.Error) as error:
+        if is_transient(error):
+            raise
+        # An OSError's own text repeats the path.
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise StoreError(
+            f"cannot use {path} as an event store: {reason}. Give it a path where this program may make and write files"
+        ) from error
+
+
+def _open(path: str, synchronous: str, steps: Mapping[int, Step]) -> sqlite3.Connection:
     check_version(path, steps)
     create_private(path)
     connection = sqlite3.connect(
