@@ -20,7 +20,11 @@ def ask(query: str, **parameters: str | int) -> pd.DataFrame:
     headers = {"Accept": "application/vnd.apache.arrow.stream"}
     if KEY:
         headers["Authorization"] = f"Bearer {KEY}"
-    answer = httpx.get(f"{URL}/api/v1/queries/{query}", params=parameters, headers=headers).raise_for_status()
+    try:
+        answer = httpx.get(f"{URL}/api/v1/queries/{query}", params=parameters, headers=headers)
+    except httpx.TransportError:
+        raise SystemExit(f"no collector answers at {URL}; start one with `tracehold up`") from None
+    answer.raise_for_status()
     table = pa.ipc.open_stream(answer.content).read_all()
     return table.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
 

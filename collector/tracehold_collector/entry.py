@@ -1,6 +1,6 @@
 """The `tracehold` command's door: says which extra to install when the rest is not there.
 
-Imports nothing but the standard library, since `pip install tracehold` brings no server and no terminal toolkit.
+Imports nothing but the standard library, since `pip install .` brings no server and no terminal toolkit.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def main() -> None:
             raise
         sys.exit(
             f"tracehold: this command needs the package {error.name!r}, which is not installed.\n"
-            "Install the collector and the command with: pip install 'tracehold[collector]'\n"
-            "or everything with:                         pip install 'tracehold[all]'"
+            "Install the collector and the command in a clone of Tracehold with: pip install '.[collector]'\n"
+            "or everything with:                                                 pip install '.[all]'"
         )
     run()

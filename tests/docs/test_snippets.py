@@ -69,6 +69,15 @@ def test_a_command_on_a_page_exists_with_these_options(line: str) -> None:
     assert not unknown, f"{line!r}: {unknown} are no options of {verb}"
 
 
+def test_a_log_that_the_engines_page_looks_into_is_made_by_one_of_its_snippets() -> None:
+    text = (ROOT / "docs" / "engine.md").read_text("utf-8")
+    files = set(re.findall(r"^tracehold log \w+ (\S+)", text, flags=re.MULTILINE))
+    runs = set(re.findall(r"^tracehold log \w+ \S+ ([^-\s]\S*)", text, flags=re.MULTILINE))
+    (snippet,) = [code for code in RUNNABLE.findall(text) if f'("{min(files)}")' in code]
+    assert len(files) == 1
+    assert all(f'run_id="{run}"' in snippet for run in runs)
+
+
 def test_a_make_target_on_a_page_exists() -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), flags=re.MULTILINE))
     for path in WRITTEN:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from support.processes import COMMAND, CollectorProcess, clean_environment, collector
+from support.processes import COMMAND, CollectorProcess, clean_environment, collector, free_port
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -22,8 +22,15 @@ def running(tmp_path: Path) -> Iterator[CollectorProcess]:
 
 
 def run_example(
-    name: str, home: Path, url: str | None = None, *, arguments: Sequence[str] = (), database: str | None = None
+    name: str,
+    home: Path,
+    url: str | None = None,
+    *,
+    arguments: Sequence[str] = (),
+    database: str | None = None,
+    status: int = 0,
 ) -> str:
+    """Return what it printed, or for another status than 0 what it said on the error stream."""
     environment = clean_environment() | {"HOME": str(home), "XDG_STATE_HOME": str(home)}
     if database is not None:
         environment["EXAMPLE_DB"] = database
@@ -33,8 +40,8 @@ def run_example(
         [sys.executable, str(EXAMPLES / name), *arguments],
         env=environment, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert done.returncode == status, done.stderr
+    return done.stderr if status else done.stdout
 
 
 def ask(url: str, *arguments: str) -> list[dict[str, object]]:
@@ -133,10 +140,16 @@ def test_the_denied_tool_of_the_collector_example_is_one_denial(running: Collect
 
 
 def test_a_plain_opentelemetry_program_is_understood(running: CollectorProcess, tmp_path: Path) -> None:
-    run_example("opentelemetry_sdk.py", tmp_path, running.url)
+    assert run_example("opentelemetry_sdk.py", tmp_path, running.url) == "made 3 spans\n"
     (run,) = ask(running.url, "runs")
     assert (run["agent"], run["llm_calls"], run["tool_calls"], run["input_tokens"]) == ("planner", 1, 1, 120)
     assert run["cost_usd"] > 0  # its spans only count tokens: the model's listed price
+
+
+def test_a_notebook_without_a_collector_is_told_what_to_start(tmp_path: Path) -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    said = run_example("notebook_style.py", tmp_path, url, status=1)
+    assert said == f"no collector answers at {url}; start one with `tracehold up`\n"
 
 
 def test_a_notebook_gets_a_frame_of_runs(running: CollectorProcess, tmp_path: Path) -> None:

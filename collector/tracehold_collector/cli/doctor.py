@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 
 import typer
 from tracehold.core.errors import TraceholdError
+from tracehold.core.extras import install_hint
 from tracehold.core.version import __version__
 
 from tracehold_collector.cli.options import JsonOption, UrlOption
@@ -67,7 +68,7 @@ def _installation() -> Iterator[Finding]:
         yield Finding("python", "fault", "Tracehold runs on Python 3.11 to 3.13")
     for extra, modules in _EXTRAS.items():
         missing = [name for name in modules if not _importable(name)]
-        detail = f"missing {', '.join(missing)}: pip install 'tracehold[{extra}]'" if missing else "installed"
+        detail = f"missing {', '.join(missing)}; {install_hint(extra)}" if missing else "installed"
         yield Finding(f"extra {extra}", "note" if missing else "ok", detail)
     for package, version in _PINNED.items():
         if _importable(package) and importlib.metadata.version(package) != version:

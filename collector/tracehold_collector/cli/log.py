@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sqlite3
 import sys
@@ -19,19 +18,22 @@ from tracehold.core.errors import StoreError
 from tracehold.events.chain import ChainReport
 from tracehold.events.cloudevents import to_cloudevent
 from tracehold.events.event import FIELDS, Event
-from tracehold.events.sqlite import reading, verifying
-from tracehold.events.sqlite.layout import check_version
+from tracehold.events.sqlite import layout, reading, verifying
 from tracehold.events.store import RunInfo
 from tracehold.observability.exporters import trace_chain
 
+from tracehold_collector.cli.log_file import events_of, has_traces, opened, require
 from tracehold_collector.cli.options import JsonOption
 from tracehold_collector.cli.render import cell
 from tracehold_collector.cli.render import show as show_rows
 
 COMPLETED: Final = "aaa.run.completed"
 _LOOK_S: Final = 0.2
-_PAGE: Final = 1000
 _SHOWN_CHARS: Final = 120
+_NO_CHAIN: Final = (
+    "the traces in this file have no hash chain and were not checked: an older version wrote them, or the chain was "
+    "removed"
+)
 
 File = Annotated[Path, typer.Argument(help="The engine's log: the file its SQLiteEventStore was given.")]
 RunId = Annotated[str, typer.Argument(help="A run's id, as 'tracehold log list' shows it.")]
@@ -56,19 +58,20 @@ def list_(
     as_json: JsonOption = False,
 ) -> None:
     """List the runs in a log, oldest first: algorithm, tenant, how each ended, how many events it has."""
-    with _opened(file) as connection:
+    with opened(file) as connection:
         runs = reading.run_index(connection, open_only=open_only)
         sizes = dict(connection.execute("SELECT name, last_seq + 1 FROM log_streams"))
     rows = [_run_row(info, sizes.get(info.stream)) for info in runs if tenant in {None, info.started.tenant}]
-    show_rows(rows, as_json=as_json, empty="no runs in this log" if not open_only else "no open runs in this log")
+    whose = f" of tenant {tenant!r}" if tenant is not None else ""
+    show_rows(rows, as_json=as_json, empty=f"no {'open ' if open_only else ''}runs{whose} in this log")
 
 
 @log.command()
 def show(file: File, run: RunId, as_json: JsonOption = False) -> None:
     """Show the events of a run, in order. With --json whole, without it each payload's first characters."""
-    with _opened(file) as connection:
-        _require(connection, file, run)
-        _print(_events(connection, run), as_json=as_json)
+    with opened(file) as connection:
+        require(connection, file, run)
+        _print(events_of(connection, file, run), as_json=as_json)
 
 
 @log.command()
@@ -79,13 +82,13 @@ def tail(
     as_json: JsonOption = False,
 ) -> None:
     """Follow a run: its last events, then each new one, until the run has ended or Ctrl-C."""
-    with _opened(file) as connection:
-        _require(connection, file, run)
+    with opened(file) as connection:
+        require(connection, file, run)
         newest = reading.last_seq(connection, run)
         following = max(0, newest + 1 - last)
-        ended = any(event.type == COMPLETED for event in _events(connection, run))
+        ended = reading.is_completed(connection, run)
         while True:
-            for event in _events(connection, run, following):
+            for event in events_of(connection, file, run, following):
                 following = event.seq + 1
                 ended = ended or event.type == COMPLETED
                 _print_line(event, as_json=as_json)
@@ -93,7 +96,7 @@ def tail(
             if ended:
                 return
             time.sleep(_LOOK_S)
-            _require(connection, file, run)  # deleted meanwhile: there is nothing left to wait for
+            require(connection, file, run)  # deleted meanwhile: there is nothing left to wait for
 
 
 @log.command()
@@ -110,12 +113,8 @@ def verify(
     Exits 1 when something does not fit. Whoever can write the file can also compute the whole chain anew: against that,
     keep heads elsewhere.
     """
-    with _opened(file, traces=run is None) as connection:
-        if run is not None:
-            _require(connection, file, run)
-        logged = verifying.verify(connection, run) if _has_log(connection) else None
-        traced = trace_chain.verify(connection) if run is None else None
-    report = _together(file, logged, traced)
+    with opened(file, to_verify=True, traces=run is None) as connection:
+        report = _checked(connection, file, run)
     problems = [{"stream": one.stream, "seq": one.seq, "problem": one.what} for one in report.problems]
     if as_json:
         told: dict[str, Any] = {
@@ -125,6 +124,7 @@ def verify(
             "erased": report.erased,
             "deleted": report.deleted,
             "problems": problems,
+            "notes": list(report.notes),
             "heads": report.heads,
         }
         show_rows([told], as_json=True)
@@ -133,6 +133,8 @@ def verify(
             show_rows(problems, as_json=False)
         counted = f"{report.streams:,} streams, {report.events:,} events, {report.erased:,} of them erased"
         typer.echo(f"{'intact' if report.ok else 'ALTERED'}: {counted}; {report.deleted:,} streams deleted")
+        for note in report.notes:
+            typer.echo(f"note: {note}")
         if heads:
             show_rows([{"stream": name, "head": head} for name, head in report.heads.items()], as_json=False)
     if not report.ok:
@@ -152,86 +154,46 @@ def export(
     Payloads are in it as the log holds them; those in a blob store are not. Examples: tracehold log export log.db >
     log.jsonl; tracehold log export log.db r-1 --cloudevents
     """
-    with _opened(file) as connection:
+    with opened(file) as connection:
         for run in runs or ():
-            _require(connection, file, run)
+            require(connection, file, run)
         streams = runs or [name for (name,) in connection.execute("SELECT name FROM log_streams ORDER BY no")]
         for stream in streams:
-            for event in _events(connection, stream):
+            for event in events_of(connection, file, stream):
                 made = to_cloudevent(event) if cloudevents else {"stream": stream, "event": _as_json(event)}
                 sys.stdout.write(json.dumps(made) + "\n")
 
 
-def _together(file: Path, *reports: ChainReport | None) -> ChainReport:
-    found = [report for report in reports if report is not None]
-    if not found:
-        raise StoreError(
-            f"{file} holds traces without a hash chain: an older version wrote it. A SqliteExporter of this version "
-            "that opens it takes what is there into a chain"
-        )
-    if len(found) == 1:
-        return found[0]
-    first, second = found  # a file that an engine and an exporter share
+def _checked(connection: sqlite3.Connection, file: Path, run: str | None) -> ChainReport:
+    logged = traced = None
+    if layout.has_log(connection):
+        if run is not None and not layout.missing_tables(connection):
+            require(connection, file, run)
+        logged = verifying.verify(connection, run)
+    if run is None and has_traces(connection):
+        traced = trace_chain.verify(connection)
+        if traced is None and logged is None:
+            raise StoreError(
+                f"{file} holds traces without a hash chain: an older version wrote it, or the chain was removed. A "
+                "SqliteExporter that opens it takes over the rows as they are now; keep a copy first"
+            )
+        if traced is None:
+            traced = ChainReport(0, 0, 0, 0, {}, (), (_NO_CHAIN,))
+    first, *more = [report for report in (logged, traced) if report is not None]
+    return _together(first, more[0]) if more else first
+
+
+def _together(logged: ChainReport, traced: ChainReport) -> ChainReport:
+    """Return one report on a file that an engine and an exporter share."""
     return ChainReport(
-        streams=first.streams + second.streams,
-        events=first.events + second.events,
-        erased=first.erased,
-        deleted=first.deleted,
-        heads=first.heads | second.heads,
-        problems=first.problems + second.problems,
+        streams=logged.streams + traced.streams,
+        events=logged.events + traced.events,
+        erased=logged.erased,
+        deleted=logged.deleted,
+        heads=logged.heads | traced.heads,
+        problems=logged.problems + traced.problems,
+        notes=logged.notes + traced.notes,
     )
-
-
-def _has_log(connection: sqlite3.Connection) -> bool:
-    return _has_table(connection, "log_streams")
-
-
-def _has_table(connection: sqlite3.Connection, name: str) -> bool:
-    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone() is not None
-
-
-@contextlib.contextmanager
-def _opened(file: Path, *, traces: bool = False) -> Iterator[sqlite3.Connection]:
-    """A read-only connection to a log, or with `traces` also to a trace file.
-
-    Raises:
-        StoreError: it is none, or cannot be read.
-    """
-    if not file.is_file():
-        raise StoreError(f"there is no log file {file}; give the path that the engine's SQLiteEventStore has")
-    path = file.absolute()
-    try:
-        check_version(str(path))
-        with contextlib.closing(
-            sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, isolation_level=None)
-        ) as connection:
-            if not _has_log(connection) and not (traces and _has_table(connection, trace_chain.TABLE)):
-                raise StoreError(
-                    f"{file} holds no engine log. Trace files are read by 'tracehold ingest', a collector's store by "
-                    "'tracehold runs'"
-                )
-            yield connection
-    except sqlite3.Error as error:
-        raise StoreError(
-            f"cannot read {file}: {error}. If its folder is read-only, copy the file with its -wal beside it, and read "
-            "the copy"
-        ) from error
-    except (ValueError, TypeError, KeyError) as error:
-        raise StoreError(
-            f"an event in {file} cannot be read ({type(error).__name__}): it was altered or damaged. "
-            "'tracehold log verify' says where"
-        ) from error
-
-
-def _require(connection: sqlite3.Connection, file: Path, run: str) -> None:
-    if reading.last_seq(connection, run) < 0:
-        raise StoreError(f"{file} has no run {run!r}; 'tracehold log list {file}' shows those it has")
-
-
-def _events(connection: sqlite3.Connection, stream: str, from_seq: int = 0) -> Iterator[Event]:
-    while page := reading.read_events(connection, stream, from_seq, _PAGE):
-        yield from page
-        from_seq = page[-1].seq + 1
 
 
 def _run_row(info: RunInfo, events: int | None) -> dict[str, Any]:
@@ -254,10 +216,18 @@ def _print(events: Iterator[Event], *, as_json: bool) -> None:
         for event in events:
             _print_line(event, as_json=True)
         return
-    show_rows(
-        [{"seq": event.seq, "at": _at(event), "type": event.type, "data": _shown(event)} for event in events],
-        as_json=False,
-    )
+    rows: list[dict[str, Any]] = []
+    failed: StoreError | None = None
+    try:
+        for event in events:
+            row = {"seq": event.seq, "at": _at(event), "type": event.type, "data": _shown(event)}
+            rows.append(row)
+    except StoreError as error:  # the events in front of one that cannot be read are shown all the same
+        failed = error
+    if rows or failed is None:
+        show_rows(rows, as_json=False)
+    if failed is not None:
+        raise failed
 
 
 def _print_line(event: Event, *, as_json: bool) -> None:

@@ -28,7 +28,9 @@ def show(
     """
     if as_json:
         for row in rows:
-            sys.stdout.write(json.dumps(row, ensure_ascii=False) + "\n")
+            # A lone surrogate, which no encoding takes, becomes the escape that JSON has for it.
+            text = json.dumps(row, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
+            sys.stdout.write(text + "\n")
         return
     if not rows:
         typer.echo(empty or "nothing found")

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import httpx
 import typer
+from tracehold.core.extras import install_hint
 
 from tracehold_collector.core.errors import CollectorError
 from tracehold_collector.core.ports import PortTakenError, bind
@@ -187,7 +188,7 @@ def _announce(server: CollectorServer, dashboard_port: int | None) -> None:
 def _dashboard_process(host: str, port: int, url: str) -> Iterator[subprocess.Popen[bytes]]:
     """Run the dashboard as a child; it ends with this block, and by itself when this process is gone."""
     if importlib.util.find_spec("streamlit") is None:
-        raise CollectorError("the dashboard needs more packages; install them with: pip install 'tracehold[dashboard]'")
+        raise CollectorError(f"the dashboard needs more packages; {install_hint('dashboard')}")
     launch: Any = importlib.import_module("tracehold_dashboard.launch")
     bind(host, port).close()
     environment = os.environ | {"TRACEHOLD_URL": url}

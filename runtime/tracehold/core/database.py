@@ -132,6 +132,10 @@ class Database:
                 raise self._error(f"the store of {self._purpose} {self._in_words(error)}") from error
 
     def _open(self) -> sqlite3.Connection:
+        if self._file and os.path.isdir(self._file):  # noqa: PTH112 - the path is text throughout
+            raise self._error(
+                f"the store of {self._purpose} cannot use {self.db_path}: it is a folder; name a file in it"
+            )
         try:
             if self._file:
                 create_private(self._file)

@@ -39,6 +39,11 @@ def name_digest(stream: str) -> bytes:
     return hashlib.sha256(stream.encode()).digest()
 
 
+def count_link(before: bytes, no: int, digest: bytes) -> bytes:
+    """Return the chain hash of the count of streams: SHA-256 over the one before, a number and a name's digest."""
+    return hashlib.sha256(before + b"%d " % no + digest).digest()
+
+
 def remains_digest(contents: Iterable[tuple[int, int, str]]) -> bytes:
     """Return SHA-256 over what erasures left in each event they emptied: seq, how it was emptied, content; in order."""
     total = hashlib.sha256()
@@ -109,6 +114,7 @@ class ChainReport:
         deleted: streams that left a tombstone.
         heads: the last chain hash of each stream as hexadecimal digits; kept elsewhere, they prove a later rewrite.
         problems: empty when all is as it was appended.
+        notes: sentences on what this check cannot tell; no alarm.
     """
 
     streams: int
@@ -117,6 +123,7 @@ class ChainReport:
     deleted: int
     heads: dict[str, str]
     problems: tuple[ChainProblem, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:

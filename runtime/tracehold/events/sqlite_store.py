@@ -59,10 +59,12 @@ class SQLiteEventStore:
 
     Raises:
         ConfigurationError: an argument cannot be meant.
-        StoreError: the file was written by a newer layout, or is no SQLite database; it is left untouched (STO-12).
+        StoreError: the file was written by a newer layout, is no SQLite database, or is a folder; it is left untouched
+            (STO-12).
 
-    Operations raise `StoreError` after `aclose`, and SQLite's own `sqlite3.Error` when the file cannot be used: a
-    locked file after 5 seconds, with its code, so that `is_transient` of `core.retry` sees it. Nothing is half done.
+    Operations raise `StoreError` after `aclose` and when the file cannot be opened for good, and SQLite's own
+    `sqlite3.Error` for what may pass: a locked file after 5 seconds, with its code, so that `is_transient` of
+    `core.retry` sees it. Nothing is half done.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, synchronous: str = "NORMAL", poll_s: float = 0.2) -> None:

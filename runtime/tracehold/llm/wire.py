@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from tracehold.core.errors import LLMConfigError
+from tracehold.core.extras import install_hint
 from tracehold.llm.protocol import LLMResponse, ToolCall
 
 
@@ -34,7 +35,7 @@ def import_sdk(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise LLMConfigError(f"the package {name!r} is not installed: pip install 'tracehold[{name}]'") from error
+        raise LLMConfigError(f"the package {name!r} is not installed; {install_hint(name)}") from error
 
 
 def as_dict(answer: object) -> dict[str, Any] | None:

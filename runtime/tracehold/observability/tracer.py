@@ -18,6 +18,7 @@ from tracehold.core.run_context import (
     make_run,
     new_run_id,
 )
+from tracehold.observability.checks import check_event, checked_exporters
 from tracehold.observability.exporters.base import DeferredError, TraceExporter
 from tracehold.observability.exporters.memory import MemoryExporter
 from tracehold.observability.spans import Run, Span
@@ -41,7 +42,8 @@ class Tracer:
         redact: mask secrets and personal data. `False` switches masking off and nothing else (TRC-11).
         max_value_len: longest string an exporter without `accepts_content` sees, in characters (TRC-10).
         exporters: where events go; default one `MemoryExporter` (TRC-02).
-        strict: raise what cleaning or an exporter's inline attempt raised (TRC-14, TRC-16).
+        strict: raise what cleaning or an exporter's inline attempt raised (TRC-14, TRC-16), and for what is no event a
+            TypeError or ValueError.
         extra_secret_keys: further substrings, ignoring case, of key names whose value is masked (TRC-07).
         extra_secret_patterns: further regular expressions, text or compiled, masked inside values (TRC-07).
         content: let exporters that declare `accepts_content` see prompts, replies, arguments and results in full
@@ -50,8 +52,9 @@ class Tracer:
         service: name of the program, stamped on each event; default the standard `OTEL_SERVICE_NAME`.
 
     Raises:
+        TypeError: `exporters` is no list of exporters, or a pattern neither text nor compiled.
         ValueError: a blank entry in `extra_secret_keys` (TRC-08).
-        re.error: a pattern that does not compile.
+        re.error: a pattern that does not compile; the message says which.
     """
 
     def __init__(
@@ -67,7 +70,7 @@ class Tracer:
         content_max_bytes: int = 256 * 1024,
         service: str | None = None,
     ) -> None:
-        self.exporters: list[TraceExporter] = [MemoryExporter()] if exporters is None else list(exporters)
+        self.exporters: list[TraceExporter] = [MemoryExporter()] if exporters is None else checked_exporters(exporters)
         self.redact = redact
         self.max_value_len = max_value_len
         self.strict = strict
@@ -84,7 +87,10 @@ class Tracer:
         self._open_runs: dict[str, RunContext] = {}
 
     def emit(self, event: Mapping[str, Any]) -> None:
-        """Record one event; the caller's mapping is not modified (TRC-01, TRC-23)."""
+        """Record one event: a mapping with a text `type`; it is not modified (TRC-01, TRC-23).
+
+        What is no event is dropped and counted like one that cannot be cleaned (TRC-16).
+        """
         run = current_run() or self.run_without_context()
         self.record(event, run, current_span())
 
@@ -182,6 +188,7 @@ class Tracer:
     def record(self, event: Mapping[str, Any], run: RunContext, parent: OpenSpan | None) -> None:
         """Record one event of `run`, under `parent` or the run's root; spans call it, whatever context they end in."""
         try:
+            check_event(event)
             stamped, own = stamp(event, run, parent)
             if self._service is not None:
                 stamped.setdefault("service", self._service)
@@ -193,7 +200,8 @@ class Tracer:
             self._uncleanable += 1
             if self._uncleanable == 1:
                 _log.warning(
-                    "an event could not be cleaned and was dropped: %s; further ones are counted",
+                    "an event could not be cleaned and was dropped: %s; further ones are counted in summary(), and "
+                    "Tracer(strict=True) raises the reason",
                     type(error).__name__,
                 )
             if self.strict:

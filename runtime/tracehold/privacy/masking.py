@@ -30,7 +30,8 @@ class TextMasker:
             findings are called `custom`.
 
     Raises:
-        re.error: a string in `extra_patterns` is not a regular expression.
+        re.error: a string in `extra_patterns` is not a regular expression; the message says which.
+        TypeError: an entry is neither a string nor compiled for strings.
     """
 
     __slots__ = ("_extra", "_mask", "_masks", "_scanner", "known_clean")
@@ -45,7 +46,7 @@ class TextMasker:
         self._mask = mask
         extra = (extra_patterns,) if isinstance(extra_patterns, (str, re.Pattern)) else tuple(extra_patterns)
         self._scanner = scanner_for(detectors)
-        self._extra = tuple(re.compile(pattern) for pattern in extra)
+        self._extra = tuple(_compiled(place, pattern) for place, pattern in enumerate(extra))
         # What we put there ourselves stays as it is, whatever it now looks like to another detector (RED-01).
         self._masks = frozenset(mask(detector.name) for detector in detectors)
         self.known_clean: set[str] = set()
@@ -144,3 +145,18 @@ def _any_touches(text: str, found: list[Stretch]) -> bool:
         if after.isalnum() or before.isalnum() or after in _JOINING or before in _JOINING:
             return True
     return False
+
+
+def _compiled(place: int, pattern: object) -> re.Pattern[str]:
+    """Return a pattern ready for use; what is wrong with one is told without its text, which may name a secret."""
+    if isinstance(pattern, re.Pattern) and isinstance(pattern.pattern, str):
+        return pattern
+    if not isinstance(pattern, str):
+        raise TypeError(
+            f"extra_secret_patterns[{place}] is of type {type(pattern).__name__}; give a regular expression for text, "
+            "as a string or compiled"
+        )
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise re.error(f"extra_secret_patterns[{place}] is no regular expression: {error}") from error

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tracehold.core.database import IN_MEMORY, Database
 from tracehold.core.errors import RetrievalError
+from tracehold.core.extras import install_hint
 from tracehold.core.scope import DIMENSIONS, Scope
 from tracehold.core.scope_columns import SCOPE_COLUMNS, exact_values
 from tracehold.retrieval.entries import EntryTable, check_ids, entries_of, result_of
@@ -210,6 +211,6 @@ def _numeric() -> Any:
         from tracehold.retrieval import matrix  # noqa: PLC0415 - an optional extra
     except ImportError as error:
         raise RetrievalError(
-            "search by meaning needs numpy, which is not installed; install it with: pip install 'tracehold[vectors]'"
+            f"search by meaning needs numpy, which is not installed; {install_hint('vectors')}"
         ) from error
     return matrix

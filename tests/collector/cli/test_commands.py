@@ -217,4 +217,4 @@ def test_without_its_extra_the_command_says_what_to_install() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, check=False)
     assert done.returncode == 1
-    assert "pip install 'tracehold[collector]'" in done.stderr
+    assert "pip install '.[collector]'" in done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import sqlite3
 import subprocess
@@ -11,16 +12,20 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from support.processes import COMMAND, clean_environment
 from tracehold import SqliteExporter
+from tracehold.core.errors import TraceholdError
 from tracehold.events import Event
 from tracehold.events.cloudevents import from_cloudevent
 from tracehold.events.sqlite_store import SQLiteEventStore
 from tracehold.privacy import Cleaner
+from tracehold_collector.cli.app import app
 from tracehold_collector.core.pseudonyms import Pseudonyms
 from tracehold_collector.decode import decode_events
 from tracehold_collector.normalise.context import NormaliseContext
+from typer.testing import CliRunner
 
 START = datetime(2026, 11, 29, 12, tzinfo=UTC)
 
@@ -73,6 +78,14 @@ def tracehold(*arguments: object, status: int = 0) -> subprocess.CompletedProces
     )  # fmt: skip
     assert done.returncode == status, done.stdout + done.stderr
     return done
+
+
+def quick(*arguments: object, status: int = 0) -> subprocess.CompletedProcess[str]:
+    """As `tracehold`, in this process: a start of the command takes a second."""
+    result = CliRunner().invoke(app, ["log", *map(str, arguments)])
+    told = f"{result.stderr}{result.exception}" if isinstance(result.exception, TraceholdError) else result.stderr
+    assert result.exit_code == status, result.stdout + told
+    return subprocess.CompletedProcess([], result.exit_code, result.stdout, told)
 
 
 def rows(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
@@ -147,6 +160,12 @@ def test_verify_says_which_event_was_altered_and_fails(log_file: Path) -> None: 
     assert tracehold("verify", log_file, "acme/r-2").stdout.startswith("intact")
 
 
+def change(path: Path, *statements: str) -> None:
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
 def trace(path: Path, *numbers: int) -> None:
     exporter = SqliteExporter(path)
     for number in numbers:
@@ -178,7 +197,130 @@ def test_traces_without_a_chain_are_not_called_intact(tmp_path: Path) -> None:  
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE traces (type TEXT, run_id TEXT, event TEXT, created_at TEXT)")
     connection.close()
-    assert "an older version wrote it" in tracehold("verify", path, status=1).stderr
+    said = tracehold("verify", path, status=1).stderr
+    assert "an older version wrote it, or the chain was removed" in said
+    assert "takes over the rows as they are now; keep a copy first" in said
+
+
+def test_rows_from_before_the_chain_are_told_of_and_are_no_alarm(tmp_path: Path) -> None:  # DEC-08
+    path = tmp_path / "traces.db"
+    trace(path, 1, 2, 3)
+    change(path, "DROP TABLE trace_chain")
+    trace(path, 4)
+    said = quick("verify", path).stdout
+    assert said.startswith("intact: 1 streams, 4 events")
+    assert "note: 3 rows were there before the chain was begun" in said
+    (report,) = rows(quick("verify", path, "--json"))
+    assert (report["ok"], report["notes"]) == (True, ["3 rows were there before the chain was begun"])
+
+
+def test_traces_beside_a_log_that_have_no_chain_are_told_of(log_file: Path) -> None:  # DEC-08, EXP-08
+    trace(log_file, 1)
+    change(log_file, "DROP TABLE trace_chain")
+    (report,) = rows(quick("verify", log_file, "--json"))
+    assert "have no hash chain and were not checked" in report["notes"][0]
+
+
+def test_verify_finds_the_newest_run_gone_with_its_number(log_file: Path) -> None:  # DEC-08
+    change(log_file, "DELETE FROM log_events WHERE stream_no = 3", "DELETE FROM log_streams WHERE no = 3")
+    change(log_file, "DELETE FROM log_acts", "DELETE FROM sqlite_sequence")
+    assert "stream number 3 is missing" in quick("verify", log_file, status=1).stdout
+
+
+@pytest.mark.parametrize("table", ["log_events", "log_streams", "log_acts", "log_made"])
+def test_verify_says_which_table_is_missing(log_file: Path, table: str) -> None:  # DEC-08
+    change(log_file, f"DROP TABLE {table}")
+    said = quick("verify", log_file, status=1).stdout
+    assert f"table {table} is missing" in said
+    assert "ALTERED" in said
+    assert f"table {table} is missing" in quick("verify", log_file, "r-1", status=1).stdout
+
+
+def test_the_other_verbs_say_which_table_is_missing(log_file: Path) -> None:
+    change(log_file, "DROP TABLE log_events")
+    for arguments in (["list", log_file], ["show", log_file, "r-1"], ["export", log_file]):
+        assert "table log_events is missing" in quick(*arguments, status=1).stderr
+
+
+def test_columns_that_are_not_those_of_a_log_are_told_of(log_file: Path) -> None:
+    change(log_file, "ALTER TABLE log_events RENAME COLUMN content TO other")
+    assert "its tables are not those of a log" in quick("show", log_file, "r-1", status=1).stderr
+
+
+@pytest.mark.parametrize("left", [50, 5000, 20_000])
+def test_a_file_that_was_cut_is_called_damaged(log_file: Path, left: int) -> None:
+    log_file.write_bytes(log_file.read_bytes()[:left])
+    for verb in ("list", "verify"):
+        assert "the file is damaged or cut" in quick(verb, log_file, status=1).stderr
+
+
+def test_a_collectors_store_is_told_from_a_log(tmp_path: Path) -> None:
+    path = tmp_path / "store.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("CREATE TABLE x AS SELECT 1")
+        connection.execute("CHECKPOINT")
+        said = tracehold("list", path, status=1).stderr
+        assert "another program has it locked; a collector's store is read by 'tracehold runs'" in said
+    assert "it is no SQLite file" in quick("list", path, status=1).stderr
+
+
+@pytest.mark.parametrize(
+    "verb", [["list"], ["show", "r-1"], ["tail", "r-1"], ["export"], ["export", "r-1"], ["verify", "r-1"]]
+)
+def test_a_file_of_a_sqlite_exporter_is_only_verified(tmp_path: Path, verb: list[str]) -> None:
+    path = tmp_path / "traces.db"
+    trace(path, 1)
+    said = quick(verb[0], path, *verb[1:], status=1).stderr
+    assert "holds traces of a SqliteExporter and no engine log; only 'tracehold log verify" in said
+    assert "(without a run) reads it" in said
+
+
+def test_another_sqlite_file_holds_neither(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    change(path, "CREATE TABLE x (y)")
+    for verb in ("list", "verify"):
+        assert "holds neither an engine log nor traces" in quick(verb, path, status=1).stderr
+
+
+def test_a_folder_is_called_one(tmp_path: Path) -> None:
+    assert "is a folder; name a file in it" in quick("list", tmp_path, status=1).stderr
+
+
+def test_a_tenant_without_runs_is_not_a_log_without_runs(log_file: Path) -> None:
+    assert quick("list", log_file, "--tenant", "zzz").stdout == "no runs of tenant 'zzz' in this log\n"
+    said = quick("list", log_file, "--tenant", "zzz", "--open").stdout
+    assert said == "no open runs of tenant 'zzz' in this log\n"
+
+
+def test_the_run_of_a_tenant_is_suggested(log_file: Path) -> None:
+    for verb in ("show", "tail", "export", "verify"):
+        assert "no run 'r-2'; did you mean acme/r-2?" in quick(verb, log_file, "r-2", status=1).stderr
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "content = 'not json'",
+        "content = CAST(x'ff' AS TEXT)",
+        "content = '{}'",
+        "time = 'yesterday'",
+        "content = NULL",
+        "seq = 'x'",
+    ],
+)
+def test_events_in_front_of_a_damaged_one_are_printed(log_file: Path, damage: str) -> None:
+    change(log_file, f"UPDATE log_events SET {damage} WHERE stream_no = 1 AND seq = 1")  # noqa: S608 - from above
+    change(log_file, "UPDATE log_streams SET completed_seq = 2 WHERE no = 1")
+    seen = {"show": ["--json"], "tail": ["-n", "9", "--json"], "export": []}
+    for verb, options in seen.items():
+        done = quick(verb, log_file, "r-1", *options, status=1)
+        first = rows(done)[0]
+        assert first.get("event", first)["type"] == "aaa.run.started"
+        assert "of run 'r-1' in" in done.stderr
+        assert "cannot be read" in done.stderr
+        if "seq" not in damage:
+            assert "event 1 of run 'r-1'" in done.stderr
+    assert "aaa.run.started" in quick("show", log_file, "r-1", status=1).stdout
 
 
 def test_an_export_is_what_the_collector_reads(log_file: Path) -> None:
@@ -221,9 +363,9 @@ def test_another_file_is_refused_with_a_hint(tmp_path: Path) -> None:
     assert "cannot use" in tracehold("list", text, status=1).stderr
     other = tmp_path / "other.db"
     with sqlite3.connect(other) as connection:
-        connection.execute("CREATE TABLE traces (event TEXT)")
+        connection.execute("CREATE TABLE notes (event TEXT)")
     connection.close()
-    assert "tracehold ingest" in tracehold("list", other, status=1).stderr
+    assert "'tracehold ingest'" in tracehold("list", other, status=1).stderr
 
 
 def test_a_log_of_a_newer_layout_is_left_alone(log_file: Path) -> None:  # STO-12

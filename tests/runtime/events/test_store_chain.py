@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from support.event_stores import completed, fact, facts, on, started
 from tracehold.events.chain import ChainReport
+from tracehold.events.sqlite import verifying
 from tracehold.events.sqlite_store import SQLiteEventStore
 
 AT_A3 = "WHERE stream_no = 1 AND seq = 3"
@@ -136,6 +137,113 @@ def test_a_run_removed_with_everything_of_it_leaves_a_gap(path: Path, no: int) -
     assert [one.what for one in check(path).problems] == [
         f"stream number {no} is missing, and no deletion is on record"
     ]
+
+
+# What goes when streams go with everything that tells of them, but for the count.
+NEWEST_GONE = (
+    "DELETE FROM log_events WHERE stream_no = 4",
+    "DELETE FROM log_streams WHERE no = 4",
+    "UPDATE sqlite_sequence SET seq = 3 WHERE name = 'log_streams'",
+)
+ALL_GONE = (
+    "DELETE FROM log_events",
+    "DELETE FROM log_streams",
+    "DELETE FROM log_acts",
+    "DELETE FROM sqlite_sequence",
+)
+RENAMED = "UPDATE log_streams SET name = 'x' WHERE no = 4"
+
+
+# DEC-08: SQLite's own count is a table that can be set back like any other
+@pytest.mark.parametrize(
+    ("statements", "words"),
+    [
+        (NEWEST_GONE, "stream number 4 is missing"),
+        ((*NEWEST_GONE, "DELETE FROM sqlite_sequence WHERE name = 'log_streams'"), "stream number 4 is missing"),
+        (ALL_GONE, "stream numbers 1 to 4 are missing"),
+        (("DELETE FROM log_acts WHERE kind = 'delete'", "DELETE FROM sqlite_sequence"), "stream number 3 is missing"),
+        (("DELETE FROM sqlite_sequence",), "4 streams were made, but SQLite's own count says 0"),
+        (("UPDATE sqlite_sequence SET seq = 9 WHERE name = 'log_streams'",), "stream numbers 5 to 9 are missing"),
+        (("UPDATE log_made SET made = 3",), "3 streams were made, but SQLite's own count says 4"),
+        ((*NEWEST_GONE, "UPDATE log_made SET made = 3"), "does not fit their names and numbers"),
+        ((RENAMED,), "does not fit their names and numbers"),
+        (("UPDATE log_acts SET name_digest = x'00' WHERE kind = 'delete'",), "does not fit their names and numbers"),
+        (("UPDATE log_made SET adopted = 1",), "does not fit their names and numbers"),
+        (("UPDATE log_made SET made = 'x'",), "the count of streams is missing or was changed"),
+        (("DELETE FROM log_made",), "the count of streams is missing or was changed"),
+        (("INSERT INTO log_made SELECT * FROM log_made",), "the count of streams is missing or was changed"),
+        (("DROP TABLE log_made",), "table log_made is missing"),
+        (("DROP TABLE log_events",), "table log_events is missing"),
+    ],
+)
+def test_streams_that_went_with_every_trace_of_them_still_show(
+    path: Path, statements: tuple[str, ...], words: str
+) -> None:
+    tamper(path, *statements)
+    assert any(words in one.what for one in check(path).problems), check(path).problems
+
+
+# DEC-08: an append that reuses the number of a removed stream covers nothing up
+def test_a_stream_made_in_the_place_of_a_removed_one_does_not_hide_it(path: Path) -> None:
+    tamper(path, *NEWEST_GONE)
+    on(SQLiteEventStore(path), lambda store: store.append("d", facts("1", "2")))
+    assert not check(path).ok
+
+
+# DEC-08
+def test_a_damaged_count_costs_no_event(path: Path) -> None:
+    tamper(path, "DELETE FROM log_made")
+    on(SQLiteEventStore(path), lambda store: store.append("e", facts("1")))
+    assert [one.what for one in check(path).problems] == ["the count of streams is missing or was changed"]
+
+
+# DEC-08
+def test_the_count_is_not_looked_at_for_a_stream_that_is_there(path: Path) -> None:
+    async def act(store: SQLiteEventStore) -> None:
+        statements: list[str] = []
+        await store._writer.run(lambda connection: connection.set_trace_callback(statements.append))
+        await store.append("a", facts("9"))
+        assert statements
+        assert not [one for one in statements if "log_made" in one]
+        await store.append("new", facts("9"))
+        assert len([one for one in statements if "log_made" in one]) == 2
+
+    on(SQLiteEventStore(path), act)
+
+
+def of_layout_1(path: Path) -> None:
+    """Make the file what a version without the count wrote."""
+    tamper(path, "DROP TABLE log_made", "PRAGMA user_version = 1")
+
+
+# DEC-08, STO-12
+def test_an_older_log_is_counted_as_it_is_and_says_so(path: Path) -> None:
+    of_layout_1(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as file:
+        report = verifying.verify(file, None)  # as `tracehold log verify` does, which writes nothing
+    assert report.ok
+    assert "keeps no count of its streams" in report.notes[0]
+    report = check(path)
+    assert (report.ok, report.notes) == (True, ("4 streams were there before the count of streams was begun",))
+    on(SQLiteEventStore(path), lambda store: store.append("e", facts("1")))
+    assert check(path).ok
+    tamper(path, "DELETE FROM log_events WHERE stream_no = 5", "DELETE FROM log_streams WHERE no = 5")
+    tamper(path, "DELETE FROM sqlite_sequence")
+    assert "stream number 5 is missing, and no deletion is on record" in [one.what for one in check(path).problems]
+
+
+# DEC-08, STO-12: what was found before is found after
+def test_a_gap_in_an_older_log_is_not_healed_by_its_migration(path: Path) -> None:
+    tamper(path, "DELETE FROM log_events WHERE stream_no = 1", "DELETE FROM log_streams WHERE no = 1")
+    tamper(path, "UPDATE log_streams SET name = CAST(x'ff' AS TEXT) WHERE no = 2")
+    of_layout_1(path)
+    found = [one.what for one in check(path).problems]
+    assert "stream number 1 is missing, and no deletion is on record" in found
+
+
+# DEC-08
+def test_a_new_log_has_nothing_to_note(path: Path) -> None:
+    assert check(path).notes == ()
 
 
 # DEC-08

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import random
 import sqlite3
@@ -251,6 +252,43 @@ def test_a_path_without_a_folder_or_to_a_folder_is_refused(tmp_path: Path) -> No
     for path in (tmp_path / "none" / "log.db", tmp_path):
         with pytest.raises(StoreError, match=str(tmp_path)):
             SQLiteEventStore(path)
+
+
+# STO-11
+def test_a_folder_is_called_one(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="is a folder; name a file in it"):
+        SQLiteEventStore(tmp_path)
+
+
+# STO-11
+def test_a_file_that_cannot_be_made_is_told_with_what_to_do(tmp_path: Path) -> None:
+    async def act(store: SQLiteEventStore) -> None:
+        for call in (store.append("a", facts("1")), store.read("a"), store.run_index()):
+            with pytest.raises(StoreError, match=r"too long\. Give it a path where this program may make") as caught:
+                await call
+            assert not is_transient(caught.value)
+
+    on(SQLiteEventStore(tmp_path / ("x" * 300)), act)
+
+
+# STO-11
+def test_a_file_that_cannot_be_opened_is_told_with_what_to_do(path: Path) -> None:
+    path.symlink_to(path.parent / "none" / "log.db")
+    with pytest.raises(StoreError, match=r"unable to open database file\. Give it a path"):
+        on(SQLiteEventStore(path), lambda store: store.append("a", facts("1")))
+
+
+# STO-11, RTY-02: what may pass stays what a retry knows
+def test_a_disk_that_is_full_when_the_file_is_made_stays_a_passing_error(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_path: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(layout, "create_private", full)
+    with pytest.raises(OSError, match="No space left") as caught:
+        on(SQLiteEventStore(path), lambda store: store.append("a", facts("1")))
+    assert is_transient(caught.value)
 
 
 @pytest.mark.parametrize("arguments", [{"path": ""}, {"path": ":memory:"}, {"synchronous": "MAYBE"}, {"poll_s": 0}])

@@ -301,7 +301,7 @@ def test_a_missing_key_is_said_when_the_client_is_made(provider: Any, monkeypatc
 
 def test_a_missing_package_is_said_with_the_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "anthropic", None)
-    with pytest.raises(LLMConfigError, match=r"pip install 'tracehold\[anthropic\]'"):
+    with pytest.raises(LLMConfigError, match=r"pip install '\.\[anthropic\]'"):
         AnthropicClient("small", api_key="sk-made-up")
 
 

@@ -268,7 +268,7 @@ def test_a_server_on_this_machine_needs_no_key(provider: Any, openai_client: Mak
 
 def test_a_missing_package_is_said_with_the_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "openai", None)
-    with pytest.raises(LLMConfigError, match=r"pip install 'tracehold\[openai\]'"):
+    with pytest.raises(LLMConfigError, match=r"clone of Tracehold: pip install '\.\[openai\]'"):
         OpenAIClient("small", api_key="sk-made-up")
 
 

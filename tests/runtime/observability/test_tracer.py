@@ -91,6 +91,41 @@ def test_extra_keys_and_patterns_add_to_the_built_in_rules() -> None:  # TRC-07
     assert event["text"] == "*** and ***"
 
 
+@pytest.mark.parametrize("patterns", [["fine", "(open"], (re.compile("fine"), "(open")])
+def test_a_pattern_that_does_not_compile_is_named_by_its_place(patterns: Any) -> None:  # TRC-07
+    with pytest.raises(re.error, match=r"^extra_secret_patterns\[1\] is no regular expression: missing \)"):
+        Tracer(extra_secret_patterns=patterns)
+
+
+@pytest.mark.parametrize("pattern", [5, b"x", re.compile(b"x")])
+def test_a_pattern_that_is_no_text_is_named_by_its_place(pattern: Any) -> None:  # TRC-07
+    with pytest.raises(TypeError, match=r"^extra_secret_patterns\[0\] is of type "):
+        Tracer(extra_secret_patterns=[pattern])
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (MemoryExporter(), "exporters is a list of exporters: [MemoryExporter(...)]"),
+        ("a.jsonl", "not the text 'a.jsonl'"),
+        (["a.jsonl"], "exporters[0] is the text 'a.jsonl'"),
+        ([MemoryExporter(), MemoryExporter], "exporters[1] is the class MemoryExporter"),
+        ([None], "exporters[0] is of type NoneType"),
+        (5, "not of type int"),
+    ],
+)
+def test_what_is_no_list_of_exporters_is_named(given: Any, said: str) -> None:  # TRC-02
+    with pytest.raises(TypeError) as caught:
+        Tracer(exporters=given)
+    assert said in str(caught.value)
+
+
+def test_exporters_may_come_as_a_tuple_or_generator() -> None:  # TRC-02
+    assert len(Tracer(exporters=(MemoryExporter(),)).exporters) == 1
+    assert len(Tracer(exporters=(each for each in [MemoryExporter()])).exporters) == 1  # type: ignore[arg-type]
+    assert Tracer(exporters=[]).exporters == []
+
+
 def test_a_blank_extra_key_is_refused() -> None:  # TRC-08
     with pytest.raises(ValueError, match=r"blank|empty"):
         Tracer(extra_secret_keys=[" "])
@@ -168,6 +203,48 @@ def test_an_event_that_cannot_be_cleaned_is_dropped_and_counted() -> None:  # TR
 def test_strict_raises_when_an_event_cannot_be_cleaned() -> None:  # TRC-16
     with pytest.raises(RuntimeError, match="no text"):
         Tracer(strict=True).emit({"type": "x", "value": Unprintable()})
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "said"),
+    [
+        ("text", TypeError, "not of type str"),
+        (None, TypeError, "not of type NoneType"),
+        ([("type", "x")], TypeError, "not of type list"),
+        ({}, ValueError, "missing or empty"),
+        ({"type": ""}, ValueError, "missing or empty"),
+        ({"kind": "llm"}, ValueError, "missing or empty"),
+        ({"type": None}, ValueError, "is of type NoneType"),
+        ({"type": 5}, ValueError, "is of type int"),
+    ],
+)
+def test_what_is_no_event_is_dropped_and_counted_and_strict_raises(
+    given: Any, kind: type[Exception], said: str
+) -> None:  # TRC-16
+    tracer = Tracer()
+    tracer.emit(given)
+    assert tracer.events == []
+    assert tracer.summary()["dropped_uncleanable"] == 1
+    with pytest.raises(kind, match=said):
+        Tracer(strict=True).emit(given)
+
+
+@pytest.mark.parametrize(
+    ("usage", "tokens"),
+    [
+        ({"prompt_tokens": 5, "completion_tokens": 2}, 7),
+        ({"input_tokens": 5, "output_tokens": 2}, 7),
+        ({"input_tokens": 5, "prompt_tokens": 5, "output_tokens": 2, "total_tokens": None}, 7),
+        ({"prompt_tokens": 5}, 5),
+        ({"total_tokens": 9, "prompt_tokens": 5, "completion_tokens": 2}, 9),
+        ({"total_tokens": 0, "prompt_tokens": 5}, 0),
+        ({"prompt_tokens": "5", "completion_tokens": -2}, 0),
+    ],
+)
+def test_a_usage_without_a_total_counts_what_went_in_and_out(usage: dict[str, Any], tokens: int) -> None:  # TRC-18
+    tracer = Tracer()
+    tracer.emit({"type": "llm_call", "usage": usage})
+    assert tracer.summary()["total_tokens"] == tokens
 
 
 def test_the_summary_adds_up_events_tokens_and_latency() -> None:  # TRC-18

@@ -184,4 +184,4 @@ def test_all_but_search_by_meaning_works_without_numpy(path: Path) -> None:
     )
     assert told.stderr == ""
     assert told.stdout.splitlines()[0] == "1"
-    assert told.stdout.count("pip install 'tracehold[vectors]'") == 2
+    assert told.stdout.count("pip install '.[vectors]'") == 2

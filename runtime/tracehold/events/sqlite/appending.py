@@ -20,6 +20,7 @@ from tracehold.events.chain import ROOT, SALT_BYTES, content_digest, link
 from tracehold.events.checks import wrong_seq
 from tracehold.events.event import Event
 from tracehold.events.rows import ENVELOPE_FIELDS, Envelope, build, decode_envelope
+from tracehold.events.sqlite import counting
 from tracehold.events.sqlite.heads import Head, Heads
 from tracehold.events.sqlite.reading import find_ids
 from tracehold.events.store import ANY_SEQ
@@ -52,6 +53,7 @@ class _Transaction:
     look_up: bool
     touched: dict[str, Head] = field(default_factory=dict)
     runs: dict[str, Head] = field(default_factory=dict)
+    made: list[tuple[int, str]] = field(default_factory=list)
     rows: list[tuple[Any, ...]] = field(default_factory=list)
     fresh: dict[tuple[int, str], tuple[int, Envelope, str]] = field(default_factory=dict)
 
@@ -113,7 +115,7 @@ def _plan(work: _Transaction, append: Append) -> Outcome:
         return [], None
     stored = _stored_already(work, append, head)
     if head is None:
-        head = _new_stream(work.connection, append.stream)
+        head = _new_stream(work, append.stream)
     made = [
         _place(work, append.stream, head, event, row, stored)
         for event, row in zip(append.events, append.rows, strict=True)
@@ -151,11 +153,12 @@ def _place(
     return event.with_(stream=stream, seq=seq, dup=False)
 
 
-def _new_stream(connection: sqlite3.Connection, stream: str) -> Head:
-    made = connection.execute("INSERT INTO log_streams (name, last_seq, head) VALUES (?, -1, ?)", (stream, ROOT))
+def _new_stream(work: _Transaction, stream: str) -> Head:
+    made = work.connection.execute("INSERT INTO log_streams (name, last_seq, head) VALUES (?, -1, ?)", (stream, ROOT))
     no = made.lastrowid
     if no is None:  # pragma: no cover - an insert has a row id
         raise StoreError("SQLite gave a new stream no number")
+    work.made.append((no, stream))
     return Head(no, -1, ROOT, None, None)
 
 
@@ -164,6 +167,8 @@ def _write(work: _Transaction) -> None:
         return
     work.connection.executemany(_INSERT, work.rows)
     work.connection.executemany(_MOVE_HEAD, [(head.last_seq, head.chain, head.no) for head in work.touched.values()])
+    if work.made:
+        counting.add(work.connection, work.made)
     if work.runs:
         work.connection.executemany(
             _NOTE_RUN, [(head.started_seq, head.completed_seq, head.no) for head in work.runs.values()]

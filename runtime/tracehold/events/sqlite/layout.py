@@ -16,6 +16,8 @@ from typing import Final, TypeAlias
 
 from tracehold.core.database import BUSY_WAIT_S, create_private, is_busy, use_write_ahead_log
 from tracehold.core.errors import StoreError
+from tracehold.core.retry import is_transient
+from tracehold.events.sqlite import counting
 
 Step: TypeAlias = Callable[[sqlite3.Connection], None]
 
@@ -48,16 +50,39 @@ def _create(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
-STEPS: Final[Mapping[int, Step]] = MappingProxyType({1: _create})
+STEPS: Final[Mapping[int, Step]] = MappingProxyType({1: _create, 2: counting.begin})
 """What leads to each version from the one before; the highest is this program's."""
+
+COUNTED: Final = 2
+"""The first version that counts its streams."""
+
+_NAMES: Final = ("log_streams", "log_events", "log_acts", "log_snapshots", "log_space")
+
+
+def has_log(connection: sqlite3.Connection) -> bool:
+    """Whether a file holds a log, or what is left of one."""
+    return not _tables(connection).isdisjoint(_NAMES)
+
+
+def missing_tables(connection: sqlite3.Connection) -> list[str]:
+    """Return which tables of a log a file lacks."""
+    found = _tables(connection)
+    needed = (*_NAMES, counting.TABLE) if version_of(connection) >= COUNTED else _NAMES
+    return [name for name in needed if name not in found]
+
+
+def _tables(connection: sqlite3.Connection) -> set[str]:
+    return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
 
 def check_version(path: str, steps: Mapping[int, Step] = STEPS) -> None:
     """Refuse a file that is not ours to write, without writing to it (STO-12).
 
     Raises:
-        StoreError: it was written by a newer version, is no SQLite database, or its folder is missing.
+        StoreError: it was written by a newer version, is no SQLite database, is a folder, or its folder is missing.
     """
+    if os.path.isdir(path):  # noqa: PTH112 - the path is text throughout
+        raise StoreError(f"cannot use {path} as an event store: it is a folder; name a file in it")
     if not os.path.isdir(os.path.dirname(path)):  # noqa: PTH112, PTH120 - the path is text throughout
         raise StoreError(f"there is no folder for the event store {path}; create it first")
     if not os.path.exists(path) or os.path.getsize(path) == 0:  # noqa: PTH110, PTH202 - as above
@@ -67,14 +92,14 @@ def check_version(path: str, steps: Mapping[int, Step] = STEPS) -> None:
         with contextlib.closing(
             sqlite3.connect(f"{Path(path).as_uri()}?mode=ro", uri=True, timeout=BUSY_WAIT_S)
         ) as file:
-            version = _version(file)
+            version = version_of(file)
     except sqlite3.DatabaseError as error:
         if is_busy(error):
             raise
         raise StoreError(
             f"cannot use {path} as an event store: {error}. Give it a SQLite file or a new path"
         ) from error
-    _refuse_newer(path, version, max(steps))
+    refuse_newer(path, version, max(steps))
 
 
 def open_log(path: str, synchronous: str, steps: Mapping[int, Step] = STEPS) -> sqlite3.Connection:
@@ -86,9 +111,23 @@ def open_log(path: str, synchronous: str, steps: Mapping[int, Step] = STEPS) -> 
         steps: for tests.
 
     Raises:
-        StoreError: the file is newer than this program.
-        sqlite3.Error: it cannot be used; a locked file keeps SQLite's own error, which a retry goes by.
+        StoreError: the file is newer than this program, or there is none and none can be made.
+        OSError: what may pass, such as a full disk; a retry goes by it.
+        sqlite3.Error: as OSError; a locked file.
     """
+    try:
+        return _open(path, synchronous, steps)
+    except (OSError, sqlite3.Error) as error:
+        if is_transient(error):
+            raise
+        # An OSError's own text repeats the path.
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise StoreError(
+            f"cannot use {path} as an event store: {reason}. Give it a path where this program may make and write files"
+        ) from error
+
+
+def _open(path: str, synchronous: str, steps: Mapping[int, Step]) -> sqlite3.Connection:
     check_version(path, steps)
     create_private(path)
     connection = sqlite3.connect(
@@ -100,7 +139,7 @@ def open_log(path: str, synchronous: str, steps: Mapping[int, Step] = STEPS) -> 
         connection.execute("PRAGMA secure_delete = ON")
         # What a statement may have to take back would else be written to a file of its own.
         connection.execute("PRAGMA temp_store = MEMORY")
-        if _version(connection) != max(steps):
+        if version_of(connection) != max(steps):
             _migrate(path, connection, steps)
     except BaseException:
         connection.close()
@@ -113,8 +152,8 @@ def _migrate(path: str, connection: sqlite3.Connection, steps: Mapping[int, Step
         connection.execute("BEGIN IMMEDIATE")
         try:
             # Read again under the lock: another process may have done the step meanwhile.
-            found = _version(connection)
-            _refuse_newer(path, found, max(steps))
+            found = version_of(connection)
+            refuse_newer(path, found, max(steps))
             if found < target:
                 steps[target](connection)
                 connection.execute(f"PRAGMA user_version = {target}")
@@ -125,12 +164,18 @@ def _migrate(path: str, connection: sqlite3.Connection, steps: Mapping[int, Step
             raise
 
 
-def _version(connection: sqlite3.Connection) -> int:
+def version_of(connection: sqlite3.Connection) -> int:
+    """Return the layout version that a file says it has; 0 for one without a log."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     return int(version)
 
 
-def _refuse_newer(path: str, found: int, known: int) -> None:
+def refuse_newer(path: str, found: int, known: int = max(STEPS)) -> None:
+    """Refuse the layout of a newer program.
+
+    Raises:
+        StoreError: `found` is above `known`.
+    """
     if found > known:
         raise StoreError(
             f"{path} is an event store of layout {found}; this version of Tracehold knows {known}. "

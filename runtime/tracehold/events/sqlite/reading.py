@@ -35,9 +35,13 @@ def to_event(stream: str, row: tuple[Any, ...], *, dup: bool = False) -> Event:
 
 def read_events(connection: sqlite3.Connection, stream: str, from_seq: int, limit: int | None) -> list[Event]:
     """Return a stream's events in order (STO-04)."""
+    return [to_event(stream, row) for row in read_rows(connection, stream, from_seq, limit)]
+
+
+def read_rows(connection: sqlite3.Connection, stream: str, from_seq: int, limit: int | None) -> list[tuple[Any, ...]]:
+    """Return the rows of a stream's events, for `to_event`: so that one that is damaged hides no other."""
     most = _EVERYTHING if limit is None else min(limit, sys.maxsize)
-    rows = connection.execute(_READ, (stream, min(max(from_seq, 0), sys.maxsize), most)).fetchall()
-    return [to_event(stream, row) for row in rows]
+    return connection.execute(_READ, (stream, min(max(from_seq, 0), sys.maxsize), most)).fetchall()
 
 
 def find_ids(connection: sqlite3.Connection, stream: str, no: int, ids: list[str]) -> dict[str, Event]:
@@ -57,6 +61,12 @@ def last_seq(connection: sqlite3.Connection, stream: str) -> int:
     """Return the last number, -1 when empty (STO-06)."""
     row = connection.execute("SELECT last_seq FROM log_streams WHERE name = ?", (stream,)).fetchone()
     return int(row[0]) if row else -1
+
+
+def is_completed(connection: sqlite3.Connection, stream: str) -> bool:
+    """Whether a run has ended, from the index of runs."""
+    row = connection.execute("SELECT completed_seq FROM log_streams WHERE name = ?", (stream,)).fetchone()
+    return row is not None and row[0] is not None
 
 
 def has(connection: sqlite3.Connection, stream: str, event_id: str) -> bool:

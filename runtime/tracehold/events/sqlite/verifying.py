@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +18,8 @@ from tracehold.events.chain import (
 )
 from tracehold.events.rows import ENVELOPE_FIELDS
 from tracehold.events.scrubbing import RUN_COMPLETED, RUN_STARTED
+from tracehold.events.sqlite import counting
+from tracehold.events.sqlite.layout import COUNTED, missing_tables, version_of
 
 _EVENTS = f"""SELECT seq, erased, content, salt, digest, chain, {", ".join(ENVELOPE_FIELDS)}
     FROM log_events WHERE stream_no = ? ORDER BY seq"""  # noqa: S608 - column names of our own
@@ -29,6 +32,7 @@ class _Findings:
     streams: int = 0
     events: int = 0
     erased: int = 0
+    notes: list[str] = field(default_factory=list)
 
     def note(self, stream: str | None, seq: int | None, what: str) -> None:
         self.problems.append(ChainProblem(stream, seq, what))
@@ -41,6 +45,9 @@ def verify(connection: sqlite3.Connection, stream: str | None) -> ChainReport:
     connection.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
     connection.execute("BEGIN")  # one state of the file, whatever is appended meanwhile
     try:
+        if missing := missing_tables(connection):
+            gone = tuple(ChainProblem(None, None, f"table {name} is missing") for name in missing)
+            return ChainReport(0, 0, 0, 0, {}, gone)
         acts = _read_acts(connection, found)
         scrubs = {act.stream_no: act for act in acts if act.kind in {"scrub", "replace"}}  # the last of each
         query = "SELECT no, name, last_seq, head, started_seq, completed_seq FROM log_streams"
@@ -51,12 +58,14 @@ def verify(connection: sqlite3.Connection, stream: str | None) -> ChainReport:
         for row in rows:
             _check_stream(connection, found, scrubs, row)
         if stream is None:
-            _check_whole(connection, found, acts)
+            _check_whole(connection, found)
     finally:
         connection.execute("ROLLBACK")
         connection.text_factory = str
     deleted = sum(act.kind == "delete" for act in acts)
-    return ChainReport(found.streams, found.events, found.erased, deleted, found.heads, tuple(found.problems))
+    return ChainReport(
+        found.streams, found.events, found.erased, deleted, found.heads, tuple(found.problems), tuple(found.notes)
+    )
 
 
 def _read_acts(connection: sqlite3.Connection, found: _Findings) -> list[Act]:
@@ -150,17 +159,41 @@ def _remains(left: list[tuple[int, int, str]]) -> bytes | None:
         return None
 
 
-def _check_whole(connection: sqlite3.Connection, found: _Findings, acts: list[Act]) -> None:
-    row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'log_streams'").fetchone()
-    known = {no for (no,) in connection.execute("SELECT no FROM log_streams")}
-    deleted = {act.stream_no for act in acts if act.kind == "delete"}
-    given = max(row[0] if row else 0, *known, *deleted, 0)
-    for no in range(1, given + 1):
-        if no not in known and no not in deleted:
-            found.note(None, None, f"stream number {no} is missing, and no deletion is on record")
+def _check_whole(connection: sqlite3.Connection, found: _Findings) -> None:
+    digests = counting.name_digests(connection)
+    given = counting.sequence(connection)
+    count = None
+    if version_of(connection) < COUNTED:
+        found.notes.append(
+            "this log is of an older layout, which keeps no count of its streams: that the newest of them were removed "
+            "would not show. An engine that opens it begins one"
+        )
+    elif (count := counting.read(connection)) is None:
+        found.note(None, None, "the count of streams is missing or was changed")
+    elif given != count.made:
+        found.note(
+            None, None, f"{count.made} streams were made, but SQLite's own count says {given}: one of them was changed"
+        )
+    missing = list(_gaps(sorted(digests), max(given, *digests, count.made if count else 0)))
+    for what in missing:
+        found.note(None, None, what)
+    if count is not None and not missing and counting.chain_of(count.adopted, digests) != count.chain:
+        found.note(None, None, "the count of streams does not fit their names and numbers: one of them was changed")
+    if count is not None and count.adopted:
+        found.notes.append(f"{count.adopted:,} streams were there before the count of streams was begun")
     strays = connection.execute(
         "SELECT DISTINCT stream_no FROM log_events WHERE stream_no IS NOT NULL "
         "AND stream_no NOT IN (SELECT no FROM log_streams)"
     )
     for (no,) in strays:
         found.note(None, None, f"events of stream number {no} are there, and the stream is not")
+
+
+def _gaps(numbers: list[int], last: int) -> Iterator[str]:
+    before = 0
+    for no in (*numbers, last + 1):
+        if no == before + 2:
+            yield f"stream number {before + 1} is missing, and no deletion is on record"
+        elif no > before + 2:
+            yield f"stream numbers {before + 1} to {no - 1} are missing, and no deletion is on record"
+        before = max(before, no)

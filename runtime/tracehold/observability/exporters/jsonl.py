@@ -8,6 +8,7 @@ from typing import Final
 
 import orjson
 
+from tracehold.core.errors import ExporterError
 from tracehold.core.jsontext import dumps
 from tracehold.observability.exporters.backlog import Backlog
 from tracehold.observability.exporters.base import Event, TraceExporter
@@ -25,12 +26,12 @@ class JsonlExporter(TraceExporter):
         path: the file; created with its permissions limited to the owner, since traces may hold personal data.
 
     Raises:
-        OSError: the file cannot be opened for appending.
+        ExporterError: the file cannot be opened for appending.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self._fd: int | None = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._fd: int | None = _open(self.path)
         self._rest = b""
         self._backlog: Backlog[bytes] = Backlog(type(self).__name__, self._append, (OSError,))
 
@@ -68,3 +69,17 @@ class JsonlExporter(TraceExporter):
             data = self._rest = data[written:]
             written = os.write(self._fd, data)
         self._rest = b""
+
+
+def _open(path: Path) -> int:
+    if path.is_dir():
+        raise ExporterError(f"cannot write traces to {path}: it is a folder; name a file in it")
+    try:
+        return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        # An OSError's own text repeats the path.
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ExporterError(
+            f"cannot write traces to {path}: {reason}. Give JsonlExporter a file in a folder that is there and that "
+            "this program may write to"
+        ) from error

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from tracehold.core.clock import NS_PER_MS, now_ns
 from tracehold.core.errors import ConfigurationError
+from tracehold.core.extras import install_hint
 from tracehold.core.ids import run_root_span_id, run_trace_id
 from tracehold.core.version import __version__
 from tracehold.observability.exporters.base import Event, TraceExporter
@@ -79,7 +80,7 @@ class OTelExporter(TraceExporter):
             )
         except ImportError as error:
             raise ImportError(
-                "OTelExporter needs OpenTelemetry, which is not installed: pip install 'tracehold[otel]'"
+                f"OTelExporter needs OpenTelemetry, which is not installed; {install_hint('otel')}"
             ) from error
         self._context = context
         self._trace = trace

@@ -108,6 +108,8 @@ class SqliteExporter(TraceExporter):
         self._chain.insert(row)
 
     def _open(self) -> sqlite3.Connection:
+        if self._file and os.path.isdir(self._file):  # noqa: PTH112 - the path is text throughout
+            raise ExporterError(f"cannot use {self.db_path} for traces: it is a folder; name a file in it")
         try:
             return self._connect(BUSY_WAIT_S)
         except (sqlite3.Error, OSError) as error:

@@ -3,10 +3,14 @@
 Beside the documented table `traces` stands `trace_chain`: a digest for each row, in order, and one last row with their
 number and the hash that chains them. Both are written in the row's own transaction. Whoever can write to the file can
 also compute all of it anew; against that, the head must be kept elsewhere.
+
+Rows that were there before the chain may be an older version's, or those of somebody who removed the chain and changed
+them: a first entry says how many they were, the chain begins with it, and `verify` tells.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import logging
@@ -25,11 +29,15 @@ TABLE: Final = "traces"
 HEAD_NO: Final = 2**63 - 1
 """The head's key. The highest there is, so that it stands on the page that is written for the new row anyway."""
 
+ADOPTED_NO: Final = 0
+"""The key of the first entry: how many rows were there before the chain. A chain that began with none has none."""
+
 MAX_PROBLEMS: Final = 100
 """`verify` stops looking for more rows that do not fit: telling where each one belongs takes a search."""
 
 _COUNT_BYTES: Final = 8
 _INSERT: Final = "INSERT INTO traces (type, run_id, event, created_at) VALUES (?, ?, ?, ?)"
+_ENTRIES: Final = f"SELECT no, digest FROM trace_chain WHERE no <> {ADOPTED_NO} AND no < {HEAD_NO} ORDER BY no"  # noqa: S608 - numbers of our own
 _ROWS: Final = "SELECT type, run_id, event, created_at FROM traces ORDER BY rowid"
 
 
@@ -41,12 +49,17 @@ def prepare(connection: sqlite3.Connection) -> None:
     try:
         if not _exists(connection):  # else another process was faster
             connection.execute("CREATE TABLE trace_chain (no INTEGER PRIMARY KEY, digest BLOB NOT NULL)")
-            count, head = 0, ROOT
-            for row in connection.execute(_ROWS):
-                count, digest = count + 1, _digest(_as_text(row))
+            (adopted,) = connection.execute("SELECT count(*) FROM traces").fetchone()
+            head = ROOT
+            if adopted:
+                entry = _adopted(adopted)
+                head = _link(head, entry)
+                connection.execute("INSERT INTO trace_chain VALUES (?, ?)", (ADOPTED_NO, entry))
+            for no, row in enumerate(connection.execute(_ROWS), start=1):
+                digest = _digest(_as_text(row))
                 head = _link(head, digest)
-                connection.execute("INSERT INTO trace_chain VALUES (?, ?)", (count, digest))
-            connection.execute("INSERT INTO trace_chain VALUES (?, ?)", (HEAD_NO, _head(count, head)))
+                connection.execute("INSERT INTO trace_chain VALUES (?, ?)", (no, digest))
+            connection.execute("INSERT INTO trace_chain VALUES (?, ?)", (HEAD_NO, _head(adopted, head)))
         connection.execute("COMMIT")
     except BaseException:
         _roll_back(connection)
@@ -120,13 +133,19 @@ def verify(connection: sqlite3.Connection) -> ChainReport | None:
     """
     if not _exists(connection):
         return None
+    if not _exists(connection, TABLE):
+        gone = ChainProblem(None, None, f"table {TABLE} is missing")
+        return ChainReport(streams=0, events=0, erased=0, deleted=0, heads={}, problems=(gone,))
     # A text that is no UTF-8 was not written by us; it must be reported, not end the check.
     connection.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
     connection.execute("BEGIN")  # one state of the file, whatever is written meanwhile
+    adopted = 0
     try:
         problems = list(itertools.islice(_misfits(connection), MAX_PROBLEMS))
         (rows,) = connection.execute("SELECT count(*) FROM traces").fetchone()
         head, chain_problem = _check_chain(connection)
+        with contextlib.suppress(_DamagedError):  # which is the problem of the chain, then
+            adopted = _read_adopted(connection)
     finally:
         connection.execute("ROLLBACK")
         connection.text_factory = str
@@ -135,12 +154,13 @@ def verify(connection: sqlite3.Connection) -> ChainReport | None:
     if chain_problem:
         problems.append((None, chain_problem))
     told = tuple(ChainProblem(TABLE, no, what) for no, what in problems)
-    return ChainReport(streams=1, events=rows, erased=0, deleted=0, heads={TABLE: head}, problems=told)
+    notes = (f"{adopted:,} rows were there before the chain was begun",) if adopted else ()
+    return ChainReport(streams=1, events=rows, erased=0, deleted=0, heads={TABLE: head}, problems=told, notes=notes)
 
 
 def _misfits(connection: sqlite3.Connection) -> Iterator[tuple[int | None, str]]:
     rows = (_digest(_as_text(row)) for row in connection.execute(_ROWS))
-    entries = connection.execute("SELECT no, digest FROM trace_chain WHERE no < ? ORDER BY no", (HEAD_NO,))
+    entries = connection.execute(_ENTRIES)
     upcoming = next(rows, None)
     entry = next(entries, None)
     while upcoming is not None and entry is not None:
@@ -177,8 +197,12 @@ def _check_chain(connection: sqlite3.Connection) -> tuple[str, str | None]:
         count, head = _read_head(connection)
     except _DamagedError as error:
         return "", str(error)
-    seen, made = 0, ROOT
-    for no, digest in connection.execute("SELECT no, digest FROM trace_chain WHERE no < ? ORDER BY no", (HEAD_NO,)):
+    try:
+        adopted = _read_adopted(connection)
+    except _DamagedError as error:
+        return head.hex(), str(error)
+    seen, made = 0, _link(ROOT, _adopted(adopted)) if adopted else ROOT
+    for no, digest in connection.execute(_ENTRIES):
         seen += 1
         if no != seen or not isinstance(digest, bytes):
             return head.hex(), f"entry {seen} of the chain is missing or was changed"
@@ -196,8 +220,8 @@ def _is_damage(error: Exception) -> bool:
     return code is None or code & 0xFF in {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH}
 
 
-def _exists(connection: sqlite3.Connection) -> bool:
-    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'trace_chain'").fetchone() is not None
+def _exists(connection: sqlite3.Connection, table: str = "trace_chain") -> bool:
+    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone() is not None
 
 
 def _digest(row: Row) -> bytes:
@@ -215,6 +239,20 @@ def _as_text(row: tuple[object, ...]) -> Row:
 
 def _link(before: bytes, digest: bytes) -> bytes:
     return hashlib.sha256(before + digest).digest()
+
+
+def _adopted(rows: int) -> bytes:
+    return b"adopted" + rows.to_bytes(_COUNT_BYTES)
+
+
+def _read_adopted(connection: sqlite3.Connection) -> int:
+    row = connection.execute("SELECT digest FROM trace_chain WHERE no = ?", (ADOPTED_NO,)).fetchone()
+    if row is None:
+        return 0
+    rows = int.from_bytes(row[0][-_COUNT_BYTES:]) if isinstance(row[0], bytes) else 0
+    if not rows or row[0] != _adopted(rows):
+        raise _DamagedError("the entry that tells how many rows were there before the chain was changed")
+    return rows
 
 
 def _head(count: int, head: bytes) -> bytes:

@@ -337,6 +337,18 @@ def test_a_new_file_is_its_owners_alone(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "a.db").stat().st_mode) == 0o600
 
 
+@pytest.mark.parametrize("exporter", [JsonlExporter, SqliteExporter])
+def test_a_folder_is_called_one(tmp_path: Path, exporter: Any) -> None:
+    with pytest.raises(ExporterError, match="is a folder; name a file in it"):
+        exporter(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["missing/a.jsonl", "a\0b"])
+def test_a_jsonl_file_that_cannot_be_made_is_told_with_what_to_do(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ExporterError, match="Give JsonlExporter a file in a folder that is there"):
+        JsonlExporter(tmp_path / name)
+
+
 def test_a_folder_that_is_not_there_is_told_like_any_file_that_cannot_be_used(tmp_path: Path) -> None:
     with pytest.raises(ExporterError, match="cannot use"):
         SqliteExporter(tmp_path / "missing" / "a.db")

@@ -67,7 +67,7 @@ def test_without_opentelemetry_construction_says_what_to_install_and_other_expor
         try:
             OTelExporter()
         except ImportError as error:
-            assert "pip install 'tracehold[otel]'" in str(error), error
+            assert "pip install '.[otel]'" in str(error), error
         else:
             raise AssertionError("constructed without OpenTelemetry")
         memory = MemoryExporter()

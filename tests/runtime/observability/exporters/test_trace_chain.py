@@ -145,6 +145,48 @@ def test_a_file_of_an_older_version_is_taken_over_as_it_is(path: Path) -> None: 
     assert problems(path) == [(1, "its content was changed")]
 
 
+def test_rows_that_were_there_before_the_chain_are_told_of(path: Path) -> None:  # DEC-08
+    write(path, 1, 2, 3)
+    assert verify(path).notes == ()
+    change(path, "DROP TABLE trace_chain")
+    change(path, "UPDATE traces SET event = '{}' WHERE rowid = 2")
+    write(path, 4)  # takes the altered row over: nothing in the file tells what it was
+    report = verify(path)
+    assert (report.ok, report.events) == (True, 4)
+    assert report.notes == ("3 rows were there before the chain was begun",)
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("DELETE FROM trace_chain WHERE no = 0", "do not lead to its head"),
+        ("UPDATE trace_chain SET digest = CAST('adopted' || x'0000000000000001' AS BLOB) WHERE no = 0", "do not lead"),
+        ("UPDATE trace_chain SET digest = 'x' WHERE no = 0", "how many rows were there before the chain was changed"),
+        ("UPDATE trace_chain SET digest = x'' WHERE no = 0", "how many rows were there before the chain was changed"),
+        ("INSERT INTO trace_chain VALUES (-1, x'00')", "entry 1 of the chain"),
+    ],
+)
+def test_how_many_rows_were_there_before_cannot_be_changed_alone(path: Path, statement: str, words: str) -> None:
+    # DEC-08
+    write(path, 1, 2, 3)
+    change(path, "DROP TABLE trace_chain")
+    write(path, 4)
+    change(path, statement)
+    assert any(words in what for _, what in problems(path)), problems(path)
+
+
+def test_an_entry_for_rows_before_a_chain_that_began_with_none_shows(path: Path) -> None:  # DEC-08
+    write(path, 1)
+    change(path, "INSERT INTO trace_chain VALUES (0, x'00')")
+    assert not verify(path).ok
+
+
+def test_rows_without_their_table_show(path: Path) -> None:  # DEC-08
+    write(path, 1)
+    change(path, "DROP TABLE traces")
+    assert problems(path) == [(None, "table traces is missing")]
+
+
 def test_two_exporters_on_one_file_make_one_chain(path: Path) -> None:  # EXP-08, DEC-08
     exporters = [SqliteExporter(path), SqliteExporter(path)]
     for number in range(20):

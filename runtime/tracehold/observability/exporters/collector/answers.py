@@ -25,6 +25,7 @@ _RETRY = frozenset({408, 425, 429})
 _HALVE = frozenset({400, 413, 422})
 _PLAIN = 415
 _SERVER_ERROR = 500
+_REASON_CHARS = 200
 
 
 class Action(Enum):
@@ -47,6 +48,7 @@ class Verdict:
         rejected: events of a taken batch that the collector refused for good.
         duplicates: events of a taken batch that it already had.
         asked_s: seconds it asks us to stay away, or `None`.
+        reason: why it refused the first event it refused, in its own words; `None` when it does not say.
     """
 
     action: Action
@@ -54,6 +56,7 @@ class Verdict:
     rejected: int = 0
     duplicates: int = 0
     asked_s: float | None = None
+    reason: str | None = None
 
 
 def judge(answer: Answer, now: datetime) -> Verdict:
@@ -65,7 +68,7 @@ def judge(answer: Answer, now: datetime) -> Verdict:
         asked_s = parse_retry_after(answer.retry_after, date=answer.date, now=now)
         return Verdict(Action.RETRY, status, asked_s=asked_s)
     if answer.status in _HALVE:
-        return Verdict(Action.HALVE, status)
+        return Verdict(Action.HALVE, status, reason=_reason(_said(answer), "error"))
     if answer.status == _PLAIN:
         return Verdict(Action.PLAIN, status)
     return Verdict(Action.KEEP, status)
@@ -90,4 +93,27 @@ def _judge_taken(answer: Answer) -> Verdict:
         "HTTP 200",
         rejected=max(0, rejected),
         duplicates=duplicates if isinstance(duplicates, int) else 0,
+        reason=_first_reason(said.get("rejected")),
     )
+
+
+def _said(answer: Answer) -> object:
+    try:
+        return orjson.loads(answer.body)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _first_reason(rejected: object) -> str | None:
+    first = rejected[0] if isinstance(rejected, list) and rejected else None
+    reason, where = _reason(first, "reason"), _reason(first, "where")
+    return f"{where}: {reason}" if reason and where else reason
+
+
+def _reason(said: object, key: str) -> str | None:
+    """Return a text of the collector's as a log may have it: on one line, and not long."""
+    text = said.get(key) if isinstance(said, dict) else None
+    if not isinstance(text, str):
+        return None
+    text = "".join(letter if letter.isprintable() else " " for letter in text).strip()
+    return text if len(text) <= _REASON_CHARS else text[: _REASON_CHARS - 3] + "..."

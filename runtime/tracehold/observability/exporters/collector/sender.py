@@ -126,10 +126,13 @@ class Sender:
         if rejected:
             self._counts.last_error = f"{verdict.status}, {rejected} rejected"
             self._counts.warn_once(
-                "The collector at %s refused events (%s); they are counted as rejected and not sent again. "
-                "Its own log names the reason.",
+                "The collector at %s refused %d of %d events (%s), the first because: %s. "
+                "They are counted as rejected and not sent again; stats() counts further ones.",
                 self._url,
+                rejected,
+                len(batch),
                 verdict.status,
+                verdict.reason or "it does not say; its own log may",
             )
 
     def _failed(self, verdict: Verdict) -> None:

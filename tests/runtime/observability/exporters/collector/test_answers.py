@@ -61,5 +61,27 @@ def test_rejections_are_counted_also_beyond_the_list(said, rejected):
     assert (verdict.action, verdict.rejected) == (Action.TAKEN, rejected)
 
 
+@pytest.mark.parametrize(
+    ("status", "said", "reason"),
+    [
+        (
+            200,
+            {"accepted": 1, "rejected": [{"where": "line 2", "reason": "no type"}, {"reason": "x"}]},
+            "line 2: no type",
+        ),
+        (200, {"accepted": 1, "rejected": [{"reason": "no\n\x1btype"}]}, "no  type"),
+        (200, {"accepted": 1, "rejected": [{"reason": "x" * 500}]}, "x" * 197 + "..."),
+        (200, {"accepted": 1, "rejected": [{"where": "line 2"}]}, None),
+        (200, {"accepted": 1, "rejected": ["?"]}, None),
+        (200, {"accepted": 1}, None),
+        (413, {"error": "the body is too large"}, "the body is too large"),
+        (400, ["?"], None),
+        (422, None, None),
+    ],
+)
+def test_the_first_reason_is_read_as_a_log_may_have_it(status, said, reason):
+    assert judge(answer(status, said), NOW).reason == reason
+
+
 def test_duplicates_are_read():
     assert judge(answer(200, {"accepted": 0, "duplicates": 4}), NOW).duplicates == 4

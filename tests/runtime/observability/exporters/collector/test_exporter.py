@@ -169,6 +169,7 @@ def test_rejected_events_are_counted_and_not_sent_again(make_exporter, collector
     assert len(collector.arrivals) == 1
     assert (exporter.stats()["sent"], exporter.stats()["rejected"], exporter.dropped) == (2, 1, 1)
     assert "private words" not in caplog.text
+    assert "refused 1 of 3 events (HTTP 200), the first because: line 2: refused." in caplog.text
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
