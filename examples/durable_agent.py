@@ -60,8 +60,8 @@ async def recover() -> None:
     """Go on where the log ends. The booking is not repeated: nobody knows whether it was made."""
     store = SQLiteEventStore(DATABASE)
     async with Engine(store) as engine:
-        handles = await engine.recover([agent(ScriptedLLM(["I cannot tell whether the Grand is booked: please ask."]))])
-        outcome = await handles[RUN].result()
+        await engine.recover([agent(ScriptedLLM(["I cannot tell whether the Grand is booked: please ask."]))])
+        outcome = await engine.handle(RUN).result()
         print(outcome.kind, "|", outcome.value["text"])
     tracer = Tracer()
     await observe_history(store, tracer, streams=[RUN])
