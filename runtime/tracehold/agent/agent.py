@@ -14,6 +14,7 @@ from tracehold.agent.run_record import RunRecord
 from tracehold.core.clock import now_ns
 from tracehold.core.errors import GuardrailTripwireError, RunCancelled, RunLimitExceeded, SessionError
 from tracehold.core.message import Message
+from tracehold.core.requirements import require_methods
 from tracehold.core.run_context import current_run_id, current_step, new_run_id
 from tracehold.core.scope import Scope
 from tracehold.execution.checkpoints import CheckpointStore
@@ -26,6 +27,7 @@ from tracehold.governance.guardrails import Guardrail, run_guardrails
 from tracehold.governance.hitl import Interrupt, PendingAction
 from tracehold.governance.hooks import fire
 from tracehold.harness import Harness
+from tracehold.harness.services import require_services
 from tracehold.llm.protocol import ChatMessage, LLMClient
 from tracehold.observability.event_types import GUARDRAIL_TRIP, RUN_ERROR
 from tracehold.sessions.store import SessionStore
@@ -83,6 +85,8 @@ class Agent:
     ) -> None:
         if max_turns < 1:
             raise ValueError(f"max_turns must be at least 1, not {max_turns!r}")
+        require_services("Agent", services, Agent.__init__)
+        _check_parts(session_store, checkpoint_store, scope, [*input_guardrails, *output_guardrails])
         self.name = name
         self.system_prompt = system_prompt
         self.max_turns = max_turns
@@ -445,6 +449,15 @@ def _end_of(error: BaseException) -> dict[str, Any]:
         told = stopped(error)
         return {"status": told["status"], "rule": told["rule"], "reason": told["reason"]}
     return failed(error)
+
+
+def _check_parts(sessions: object, checkpoints: object, scope: object, guardrails: Sequence[object]) -> None:
+    require_methods("session_store", sessions, ("aload", "aappend_many"), "give SqliteSessionStore('agent.db')")
+    require_methods("checkpoint_store", checkpoints, ("aload", "asave"), "give SqliteCheckpointStore('agent.db')")
+    if scope is not None and not isinstance(scope, Scope):
+        raise TypeError(f"scope cannot be {type(scope).__name__}: give a Scope, as Scope(user='ada')")
+    for guardrail in guardrails:
+        require_methods("a guardrail", guardrail, ("acheck",), "wrap a function in CallableGuardrail(function)")
 
 
 def _wait_for(work: Coroutine[Any, Any, Result]) -> Result:

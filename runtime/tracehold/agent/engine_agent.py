@@ -48,6 +48,7 @@ from tracehold.agent.turn import OUTCOME_UNKNOWN, TurnCall, assistant_message
 from tracehold.core.clock import NS_PER_S, now_ns
 from tracehold.core.errors import ConfigurationError, GuardrailTripwireError, StoreUnavailable
 from tracehold.core.outcome import OutcomeKind
+from tracehold.core.requirements import require_methods
 from tracehold.core.retry import RetryPolicy
 from tracehold.core.run_context import inside, make_run
 from tracehold.engine.algorithm import Ctx
@@ -58,6 +59,7 @@ from tracehold.execution.recording import text_of
 from tracehold.governance.guardrails import Guardrail, run_guardrails
 from tracehold.governance.hitl import ApprovalRequired
 from tracehold.harness import Harness
+from tracehold.harness.services import require_services
 from tracehold.llm.protocol import LLMClient, LLMResponse
 from tracehold.tools.base import Tool
 from tracehold.tools.registry import ToolRegistry
@@ -125,6 +127,9 @@ class EngineAgent:
                 "an EngineAgent takes no tracer and no confirm: its record is the engine's log, which an Observer "
                 "hands to a Tracer, and people answer by signal"
             )
+        require_services("EngineAgent", services, EngineAgent.__init__)
+        for guardrail in (*input_guardrails, *output_guardrails):
+            require_methods("a guardrail", guardrail, ("acheck",), "wrap a function in CallableGuardrail(function)")
         self.name = name
         self.system_prompt = system_prompt
         self.max_turns = max_turns

@@ -88,13 +88,14 @@ class Conversation:
             return Decisions()
         data = answer.data
         call_id = self.requests[request].call_id
-        table = Decisions({call_id: answer.type == APPROVAL_GRANTED})
+        expired = answer.type == APPROVAL_EXPIRED  # nobody decided anything
+        table = Decisions() if expired else Decisions({call_id: answer.type == APPROVAL_GRANTED})
         expires = self.asked[request].data.get("expires_at_ns")
         late = expires is not None and int(answer.time.timestamp() * NS_PER_S) >= expires
         table.behind[call_id] = Behind(
             _text(data.get("by")) or _text(data.get("decided_by")),
             _text(data.get("reason")),
-            late or answer.type == APPROVAL_EXPIRED,
+            late or expired,
         )
         return table
 

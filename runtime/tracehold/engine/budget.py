@@ -7,10 +7,12 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
+from tracehold.core.extras import install_hint
+
 try:
     from pydantic import BaseModel, ConfigDict, Field, field_validator
 except ImportError as error:
-    raise ImportError("the engine needs pydantic: pip install 'tracehold[engine]'") from error
+    raise ImportError(f"the engine needs pydantic; {install_hint('engine')}") from error
 
 from tracehold.engine.event_types import CHILD_COMPLETED
 from tracehold.events.event import Event

@@ -6,22 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
+from tracehold.core.requirements import require_methods
 from tracehold.engine.budget import Budget
 from tracehold.engine.retention import RetentionPolicy
 
 _STORE: Final = ("append", "read", "subscribe", "last_seq", "has", "run_index", "scrub", "delete_stream")
-
-
-def require_methods(name: str, value: object, methods: Sequence[str], instead: str) -> None:
-    """Refuse what lacks a method.
-
-    Raises:
-        TypeError: says what was given and what to give instead.
-    """
-    lacking = [method for method in methods if not callable(getattr(value, method, None))]
-    if lacking or isinstance(value, type):
-        what = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
-        raise TypeError(f"{name} cannot be {what}: {instead}")
 
 
 def check_engine(
@@ -40,14 +29,10 @@ def check_engine(
         TypeError: an argument is of another kind; says what to give instead.
         ValueError: `sweep_interval_s` is not above 0.
     """
-    if store is not None:
-        require_methods("store", store, _STORE, "give an event store, as in Engine(SQLiteEventStore('runs.db'))")
-    if bus is not None:
-        require_methods("bus", bus, ("subscribe", "publish"), "give an event bus, as InProcessBus()")
-    if blobs is not None:
-        require_methods("blobs", blobs, ("put", "get"), "give a blob store, as FileBlobStore('blobs')")
-    if redactor is not None:
-        require_methods("redactor", redactor, ("redact",), "give a redactor, as standard_redactor()")
+    require_methods("store", store, _STORE, "give an event store, as in Engine(SQLiteEventStore('runs.db'))")
+    require_methods("bus", bus, ("subscribe", "publish"), "give an event bus, as InProcessBus()")
+    require_methods("blobs", blobs, ("put", "get"), "give a blob store, as FileBlobStore('blobs')")
+    require_methods("redactor", redactor, ("redact",), "give a redactor, as standard_redactor()")
     check_budget("default_budget", default_budget)
     if sweep_interval_s is not None:
         if isinstance(sweep_interval_s, bool) or not isinstance(sweep_interval_s, int | float):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from tracehold.context import ContextBuilder, ContextSource, HistoryCompactor, ReducerConfig, WindowBudgetConfig
+from tracehold.core.requirements import require_known, require_methods
 from tracehold.core.tokens import TokenCounter, count_tokens
 from tracehold.execution.recording import Tracing
 from tracehold.governance.confirm import ConfirmCallback
@@ -22,6 +24,22 @@ class ToolSelector(Protocol):
 
     def schema_for(self, query: str) -> list[dict[str, Any]]:
         """Return the schemas of the tools to offer, in the function-calling shape."""
+
+
+def require_services(owner: str, given: Mapping[str, Any], own: object) -> None:
+    """Refuse keyword arguments that neither `owner` nor a harness has.
+
+    Args:
+        owner: the class that passes them on.
+        given: what it was given beyond its own arguments.
+        own: its constructor, whose arguments it also has.
+
+    Raises:
+        TypeError: names the first unknown one, and what was perhaps meant.
+    """
+    theirs = inspect.signature(Services.__init__).parameters.keys() - {"self", "llm", "tool_registry"}
+    ours = inspect.signature(own).parameters.keys() - {"self", "services"}  # type: ignore[arg-type]  # a function
+    require_known(owner, [name for name in given if name not in theirs], [*theirs, *ours])
 
 
 class Services:
@@ -71,6 +89,8 @@ class Services:
         approval_ttl_s: float | None = None,
         confirm_timeout_s: float | None = None,
     ) -> None:
+        require_methods("llm", llm, ("chat",), "give a model client, as OpenAIClient('gpt-4o') or ScriptedLLM([...])")
+        require_methods("tracer", tracer, ("emit",), "give a Tracer()")
         if context_builder is not None and not sources:
             raise ValueError("a context_builder needs sources to build from: give both, or neither")
         if sources and context_builder is None:

@@ -141,7 +141,7 @@ def _approved(
     decided_by = who.decided_by or "approval"
     decision = decisions.get(call_id)
     if who.expired:
-        late = "the approval came after it had expired" if decision is True else "nobody approved it in time"
+        late = "nobody approved it in time" if decision is None else "the approval came after it had expired"
         raise Stopped("expired", late, decided_by)
     if decision is True:
         return {"decision": "allowed", "decided_by": decided_by}

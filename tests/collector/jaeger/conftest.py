@@ -38,7 +38,7 @@ def fixtures() -> Path:
 @pytest.fixture(scope="module")
 def jaeger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CollectorServer]:
     """A collector that took in every fixture of Jaeger's by OTLP."""
-    settings = load_settings(port=0, data_dir=tmp_path_factory.mktemp("jaeger"))
+    settings = load_settings(port=0, grpc=False, data_dir=tmp_path_factory.mktemp("jaeger"))
     with CollectorServer(settings) as server:
         for file in sorted(FIXTURES.glob("*.otlp.json")):
             headers = {"Content-Type": "application/json"}

@@ -24,7 +24,7 @@ ALL_TIME = {"query.start_time_min": "1970-01-01T00:00:00Z", "query.start_time_ma
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CollectorServer]:
-    with CollectorServer(load_settings(port=0, data_dir=tmp_path_factory.mktemp("recorded"))) as server:
+    with CollectorServer(load_settings(port=0, grpc=False, data_dir=tmp_path_factory.mktemp("recorded"))) as server:
         for files, path, kind in ((OTLP, "/v1/traces", "json"), (EVENTS, "/v1/events", "x-ndjson")):
             for file in files:
                 post(server.url + path, file, f"application/{kind}")
