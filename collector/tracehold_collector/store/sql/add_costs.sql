@@ -15,7 +15,7 @@ SELECT
     -count(*) FILTER (priced.cost_usd IS NULL)                  AS unpriced_calls,
     max(new_costs.priced_at)                                    AS received_at
 FROM new_costs
-JOIN priced_events AS priced ON priced.event_id = new_costs.event_id
+JOIN priced_events AS priced ON priced.event_id = new_costs.event_id AND priced.tenant = new_costs.tenant
 GROUP BY new_costs.tenant, new_costs.run_id;
 
 INSERT INTO costs BY NAME SELECT * FROM new_costs;
