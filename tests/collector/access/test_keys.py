@@ -6,6 +6,8 @@ import os
 import re
 import sqlite3
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -207,6 +209,22 @@ def test_admin_is_everything_but_what_was_said() -> None:
     assert effective(["admin", "content"]) == set(ROLES)
     assert effective(["ingest"]) == {"ingest"}
     assert set(MAY) == set(ROLES)
+
+
+def test_processes_that_begin_at_once_make_all_of_their_keys(tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; from support.keys import make_key\n"
+        "for number in range(3): make_key(Path(sys.argv[1]), 'read', name=f'{sys.argv[2]}-{number}')"
+    )
+    path = os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])
+    folder = tmp_path / "new"
+    processes = [
+        subprocess.Popen([sys.executable, "-c", script, str(folder), str(one)], env=os.environ | {"PYTHONPATH": path})
+        for one in range(4)
+    ]
+    assert [process.wait(60) for process in processes] == [0] * 4
+    with closing(KeyFile(folder, "a test")) as file:
+        assert len(file.listed()) == 12
 
 
 def test_what_looks_like_a_key_is_masked_in_texts() -> None:
