@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any, Self, TypeVar
 
@@ -18,7 +17,7 @@ from tracehold.engine.appending import Appender, owed
 from tracehold.engine.background import Background
 from tracehold.engine.budget import Budget
 from tracehold.engine.checks import check_budget, check_engine, check_input
-from tracehold.engine.consequences import Consequences, engine_event, stop_deadline
+from tracehold.engine.consequences import HAS_CONSEQUENCES, Consequences, engine_event, stop_deadline
 from tracehold.engine.copies import Leftovers
 from tracehold.engine.delivery import Delivery
 from tracehold.engine.erasure import ErasureReport, erase_run
@@ -323,7 +322,9 @@ class Engine(Reading):
             StoreUnavailable: an outage outlasted the rules; nothing is recorded.
         """
         self._require_open()
-        run = await self._as_it_is(event.stream)
+        run = await self.runs.get(event.stream)
+        if run.fold.completed is not None:
+            run = await self._as_it_is(event.stream)
         ready = await self.log.ready(event, run.fold, retry)
         stored: Event | None = None
         appended = False
@@ -335,12 +336,15 @@ class Engine(Reading):
                 stored = await append(run, ready, retry)
                 appended = True
             try:
-                if stored is not None:
+                if stored is not None and stored.type in HAS_CONSEQUENCES:
                     # Of a repeated event too: an outage may have come between the event and what follows from it.
                     await self._consequences.of(run, stored)
             finally:
                 # Last: it may have to wait for room, and a limit must hold meanwhile. Who cancels does not wait at all.
-                with unhindered() if ready.type == RUN_CANCEL else nullcontext():
+                if ready.type == RUN_CANCEL:
+                    with unhindered():
+                        await self.publish(run)
+                else:
                     await self.publish(run)
             return stored
 
@@ -375,8 +379,9 @@ class Engine(Reading):
 
     async def publish(self, run: ActiveRun) -> None:
         """Deliver what waits in a run's outbox, and draw the consequences that are owed."""
-        for event in owed(run):
-            await self._consequences.of(run, event)
+        if run.owed:
+            for event in owed(run):
+                await self._consequences.of(run, event)
         await self._appender.publish(run)
 
     # -- ending ----------------------------------------------------------------------------------------------------
