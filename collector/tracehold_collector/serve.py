@@ -27,6 +27,7 @@ from tracehold_collector.core.limits import DEFAULT_LIMITS
 from tracehold_collector.core.ports import bind
 from tracehold_collector.core.secretfile import load_or_create_key, prepare_folder
 from tracehold_collector.core.settings import CollectorSettings
+from tracehold_collector.core.tls import Certificate
 from tracehold_collector.forward import Forwarder
 from tracehold_collector.pipeline import Intake
 from tracehold_collector.pricing import PriceBook, load_prices
@@ -57,12 +58,16 @@ class CollectorServer:
         settings: validated settings.
 
     Raises:
+        ConfigurationError: the certificate or key cannot be used.
         PortTakenError: names the port and offers another.
         StoreError: the store cannot be opened.
     """
 
     def __init__(self, settings: CollectorSettings) -> None:
         self.settings = settings
+        self._certificate: Certificate | None = None
+        if settings.tls_cert is not None and settings.tls_key is not None:
+            self._certificate = Certificate.load(settings.tls_cert, settings.tls_key)
         self._socket = bind(settings.host, settings.port)
         self.port: int = self._socket.getsockname()[1]
         self._grpc_place: socket.socket | None = None
@@ -84,6 +89,8 @@ class CollectorServer:
             server_header=False,
             timeout_graceful_shutdown=_GRACE_S,
             lifespan="off",
+            ssl_certfile=self._certificate.chain_file if self._certificate else None,
+            ssl_keyfile=self._certificate.key_file if self._certificate else None,
         )
         self._server = _Server(config, self._grpc)
         self._thread: threading.Thread | None = None
@@ -91,7 +98,7 @@ class CollectorServer:
     @property
     def url(self) -> str:
         """Where this collector is reached."""
-        return f"http://{self._host}:{self.port}"
+        return f"{'https' if self._certificate else 'http'}://{self._host}:{self.port}"
 
     @property
     def grpc_address(self) -> str | None:
@@ -201,7 +208,9 @@ class CollectorServer:
         self._intake = Intake(self.writer, key, limits, prices)
         self.repricer = Repricer(self.database, self.writer, prices)
         api_key = settings.api_key.get_secret_value() if settings.api_key else None
-        self._grpc = OtlpGrpcServer(self._intake, tenant=settings.tenant, api_key=api_key)
+        self._grpc = OtlpGrpcServer(
+            self._intake, tenant=settings.tenant, api_key=api_key, certificate=self._certificate
+        )
         self._app = build_app(
             database=self.database,
             writer=self.writer,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import date
@@ -39,8 +40,14 @@ class Client:
         headers = {"Authorization": f"Bearer {settings.api_key}"} if settings.api_key else {}
         self._settings = settings
         # A proxy named in the environment must not stand between this page and a collector on the same machine.
+        # Authorities are the system's and those of SSL_CERT_FILE.
+        verify = ssl.create_default_context() if settings.url.startswith("https:") else True
         self._http = httpx.Client(
-            base_url=settings.url, headers=headers, timeout=_TIMEOUT, trust_env=not settings.is_loopback
+            base_url=settings.url,
+            headers=headers,
+            timeout=_TIMEOUT,
+            trust_env=not settings.is_loopback,
+            verify=verify,
         )
 
     def __enter__(self) -> Self:

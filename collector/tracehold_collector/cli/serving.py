@@ -36,6 +36,10 @@ Forward = Annotated[
     str | None,
     typer.Option(help="OTLP/HTTP endpoint (Jaeger, any backend) that gets a copy of what comes in."),
 ]
+TlsCert = Annotated[
+    Path | None, typer.Option(help="PEM file of a certificate chain: both ports then speak TLS only. [default: none]")
+]
+TlsKey = Annotated[Path | None, typer.Option(help="PEM file of its private key, without a password.")]
 Prices = Annotated[
     Path | None, typer.Option(help="Your own prices, a TOML file; see 'tracehold prices check'. [default: none]")
 ]
@@ -59,6 +63,8 @@ def collect(
     data_dir: DataDir = None,
     forward: Forward = None,
     prices: Prices = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
     memory_limit: Annotated[str | None, typer.Option(help="DuckDB's memory budget. [default: 1GB]")] = None,
     log_level: LogLevel = None,
 ) -> None:
@@ -71,6 +77,8 @@ def collect(
         data_dir=data_dir,
         forward=forward,
         prices=prices,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
         memory_limit=memory_limit,
         log_level=log_level,
     )

@@ -36,6 +36,8 @@ class CollectorSettings(BaseSettings):
     )
     grpc: bool = Field(True, description="whether to take OTLP/gRPC in")
     grpc_port: int = Field(DEFAULT_GRPC_PORT, ge=0, le=65535, description="port for OTLP/gRPC; 0 picks one")
+    tls_cert: Path | None = Field(None, description="PEM file of the certificate chain; then both ports speak TLS")
+    tls_key: Path | None = Field(None, description="PEM file of its private key, without a password")
     data_dir: Path = Field(
         default_factory=lambda: Path(platformdirs.user_data_dir("tracehold", appauthor=False)),
         description="folder of the store",
@@ -81,6 +83,12 @@ class CollectorSettings(BaseSettings):
                 f"refusing to listen on {self.host} without an API key: anyone who reaches it could read every trace. "
                 "Make a key with 'openssl rand -hex 24' and set it as TRACEHOLD_API_KEY, or listen on 127.0.0.1"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _certificate_and_key(self) -> CollectorSettings:
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise ValueError("tls_cert and tls_key go together: give both PEM files, or neither")
         return self
 
     @model_validator(mode="after")
