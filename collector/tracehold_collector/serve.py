@@ -22,9 +22,12 @@ import uvicorn
 
 from tracehold_collector.api.app import build_app
 from tracehold_collector.api.otlp_grpc import OtlpGrpcServer
+from tracehold_collector.budgets import Budgets, load_budgets
+from tracehold_collector.budgets.watch import BudgetWatch
 from tracehold_collector.core.errors import CollectorError
 from tracehold_collector.core.limits import DEFAULT_LIMITS
 from tracehold_collector.core.ports import bind
+from tracehold_collector.core.pseudonyms import Pseudonyms
 from tracehold_collector.core.secretfile import load_or_create_key, prepare_folder
 from tracehold_collector.core.settings import CollectorSettings
 from tracehold_collector.core.tls import Certificate
@@ -33,7 +36,7 @@ from tracehold_collector.pipeline import Intake
 from tracehold_collector.pricing import PriceBook, load_prices
 from tracehold_collector.repricing import Repricer
 from tracehold_collector.store.database import FILE_NAME, Database, DatabaseOptions
-from tracehold_collector.store.reader import Reader
+from tracehold_collector.store.reader import Access, Reader
 from tracehold_collector.store.writer import Writer, WriterOptions
 
 _log = structlog.get_logger(__name__)
@@ -159,6 +162,7 @@ class CollectorServer:
             self._thread.join()
             self._thread = None
         self._close_sockets()
+        self.budget_watch.close()
         self.repricer.close()
         self.writer.close()
         if self.forwarder is not None:
@@ -187,6 +191,7 @@ class CollectorServer:
     def _open_parts(self) -> None:
         settings = self.settings
         prices = PriceBook([load_prices(settings.prices)] if settings.prices else [])
+        written = load_budgets(settings.budgets) if settings.budgets else []
         # The store, its write-ahead file and its temporary files are their owner's alone: they hold what agents said.
         os.umask(0o077)
         store = settings.data_dir / FILE_NAME
@@ -211,17 +216,23 @@ class CollectorServer:
         self._grpc = OtlpGrpcServer(
             self._intake, tenant=settings.tenant, api_key=api_key, certificate=self._certificate
         )
+        reader = Reader(self.database, timeout_s=settings.query_timeout_s)
+        budgets = Budgets(written, reader, Pseudonyms(key, settings.tenant), Access(tenants=(settings.tenant,)))
+        self.budget_watch = BudgetWatch(budgets)
         self._app = build_app(
             database=self.database,
             writer=self.writer,
-            reader=Reader(self.database, timeout_s=settings.query_timeout_s),
+            reader=reader,
             intake=self._intake,
             tenant=settings.tenant,
             api_key=api_key,
             forwarder=self.forwarder,
             repricer=self.repricer,
+            watch=self.budget_watch,
+            budgets=budgets,
         )
         self.repricer.start()
+        self.budget_watch.start()
 
     async def _serve(self, on_ready: Callable[[], None] | None) -> None:
         if self.grpc_port is not None and self._grpc_place is not None:

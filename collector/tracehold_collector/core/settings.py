@@ -52,6 +52,7 @@ class CollectorSettings(BaseSettings):
     )
     memory_limit: str = Field("1GB", pattern=r"^\d+(\.\d+)?\s*([KMGT]i?B|%)$", description="DuckDB's memory budget")
     prices: Path | None = Field(None, description="your own prices, a TOML file; asked before the bundled ones")
+    budgets: Path | None = Field(None, description="what may be spent, a TOML file; told and watched, not enforced")
     query_timeout_s: float = Field(30.0, gt=0, description="seconds after which a question is stopped")
     max_queued: int = Field(50_000, ge=1, description="events that may wait to be written before senders get 429")
     max_body_bytes: int = Field(32 * 1024 * 1024, ge=1024, description="largest request body, in bytes")
