@@ -101,6 +101,13 @@ class Client:
             found |= self._json("/api/v1/contents", params).get("contents") or {}
         return found
 
+    def budgets(self) -> list[dict[str, Any]]:
+        """Give how the budgets stand; none from a collector that knows no budgets. Raises as `frame` does."""
+        try:
+            return list(self._json("/api/v1/budgets", []).get("budgets") or [])
+        except NotFoundError:
+            return []
+
     def _json(self, path: str, params: _Params) -> dict[str, Any]:
         response = self._get(path, params, accept="application/json")
         try:
