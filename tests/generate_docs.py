@@ -335,6 +335,27 @@ def limits_block() -> str:
     return "\n".join(_table(["limit", "value", "of what"], rows))
 
 
+def roles_block() -> str:
+    """What each role may."""
+    from tracehold_collector.access.roles import MAY
+
+    return "\n".join(_table(["role", "may"], [[f"`{role}`", may] for role, may in MAY.items()]))
+
+
+def needs_block() -> str:
+    """Which role each address needs."""
+    from tracehold_collector.api.needs import GRPC, HTTP
+
+    by_role: dict[str, list[str]] = {}
+    for path, need in HTTP.items():
+        by_role.setdefault(need.role, []).append(f"`{path}`")
+    for service, need in GRPC.items():
+        by_role[need.role].append(f"gRPC `{service.rpartition('.')[2]}`")
+    return "\n".join(
+        _table(["needs the role", "address"], [[f"`{role}`", ", ".join(at)] for role, at in by_role.items()])
+    )
+
+
 PAGES: Final[dict[str, Callable[[], str]]] = {
     "queries.md": queries_page,
     "cli.md": cli_page,
@@ -347,6 +368,8 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
 BLOCKS: Final[dict[tuple[str, str], Callable[[], str]]] = {
     ("operators.md", "settings"): settings_block,
     ("operators.md", "limits"): limits_block,
+    ("operators.md", "roles"): roles_block,
+    ("operators.md", "needs"): needs_block,
 }
 """Parts of written pages, between `<!-- made: NAME -->` and `<!-- end: NAME -->`."""
 

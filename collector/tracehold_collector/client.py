@@ -112,11 +112,14 @@ def _unreachable(url: str, error: Exception) -> AskError:
 
 
 def _refusal(url: str, response: httpx.Response) -> str:
-    if response.status_code == httpx.codes.UNAUTHORIZED:
-        return f"the collector at {url} needs an API key; set TRACEHOLD_API_KEY to the one it was started with"
     try:
         answer = response.json()
         text = ". ".join(str(answer[key]) for key in ("error", "message", "hint") if answer.get(key))
     except ValueError:
         text = ""
+    if response.status_code == httpx.codes.UNAUTHORIZED:
+        return (
+            f"the collector at {url} does not take the key in TRACEHOLD_API_KEY, or none is set there: {text}. Set it "
+            "to one that 'tracehold keys create' made, or to the one it was started with"
+        )
     return text or f"the collector at {url} answered {response.status_code}"

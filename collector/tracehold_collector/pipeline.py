@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 import anyio
@@ -17,12 +17,16 @@ from tracehold_collector.core.errors import QueueFullError, StoreError
 from tracehold_collector.core.limits import Limits
 from tracehold_collector.core.pseudonyms import Pseudonyms
 from tracehold_collector.core.record import Batch, Rejection
-from tracehold_collector.normalise.context import NormaliseContext
+from tracehold_collector.core.tenants import Writes
+from tracehold_collector.normalise.context import ItemError, NormaliseContext
 from tracehold_collector.pricing import PriceBook, price_records
 from tracehold_collector.store.committer import Receipt
 from tracehold_collector.store.writer import Writer
 
 _Read = TypeVar("_Read")
+
+NOT_YOURS: Final = "it claims a tenant that this key may not write"
+_TENANTS_REMEMBERED: Final = 1024
 
 _SMALL_BYTES: Final = 1024 * 1024
 """A body up to this size is decoded apart from the large ones, so that it never waits behind them."""
@@ -89,17 +93,36 @@ class Intake:
         # Decoding is Python and holds the interpreter: more threads would only take turns.
         self._decoders = {True: anyio.CapacityLimiter(1), False: anyio.CapacityLimiter(1)}
 
-    def context(self, tenant: str) -> NormaliseContext:
+    def context(self, writes: Writes) -> NormaliseContext:
         """Return what decoding needs to know about this moment and this sender."""
+        moment = now_ns()
+        own = self._context(writes.first, moment)
+        if not writes.chooses:
+            return own
+        contexts: dict[str, NormaliseContext] = {}
+
+        def select(claim: object) -> NormaliseContext:
+            tenant = writes.tenant_of(claim)
+            if tenant is None:
+                raise ItemError(NOT_YOURS)
+            if tenant not in contexts:
+                contexts[tenant] = self._context(tenant, moment)
+            return contexts[tenant]
+
+        return replace(own, select=select)
+
+    def _context(self, tenant: str, moment: int) -> NormaliseContext:
         pseudonyms = self._pseudonyms.get(tenant)
         if pseudonyms is None:
+            if len(self._pseudonyms) >= _TENANTS_REMEMBERED:
+                self._pseudonyms.clear()
             pseudonyms = self._pseudonyms[tenant] = Pseudonyms(self._pseudonym_key, tenant)
         return NormaliseContext(
             tenant=tenant,
             pseudonyms=pseudonyms,
             cleaner=self._cleaner,
             limits=self.limits,
-            now_ns=now_ns(),
+            now_ns=moment,
         )
 
     @contextmanager

@@ -19,7 +19,11 @@ from urllib.parse import unquote
 
 import structlog
 import uvicorn
+from tracehold.core.errors import ConfigurationError
 
+from tracehold_collector.access.book import KeyBook
+from tracehold_collector.access.gate import Gate
+from tracehold_collector.access.journal import AccessLog
 from tracehold_collector.api.app import build_app
 from tracehold_collector.api.otlp_grpc import OtlpGrpcServer
 from tracehold_collector.budgets import Budgets, load_budgets
@@ -29,14 +33,14 @@ from tracehold_collector.core.limits import DEFAULT_LIMITS
 from tracehold_collector.core.ports import bind
 from tracehold_collector.core.pseudonyms import Pseudonyms
 from tracehold_collector.core.secretfile import load_or_create_key, prepare_folder
-from tracehold_collector.core.settings import CollectorSettings
+from tracehold_collector.core.settings import CollectorSettings, is_loopback, no_key_for
 from tracehold_collector.core.tls import Certificate
 from tracehold_collector.forward import Forwarder
 from tracehold_collector.pipeline import Intake
 from tracehold_collector.pricing import PriceBook, load_prices
 from tracehold_collector.repricing import Repricer
 from tracehold_collector.store.database import FILE_NAME, Database, DatabaseOptions
-from tracehold_collector.store.reader import Access, Reader
+from tracehold_collector.store.reader import Reader
 from tracehold_collector.store.writer import Writer, WriterOptions
 
 _log = structlog.get_logger(__name__)
@@ -124,7 +128,8 @@ class CollectorServer:
             url=self.url,
             grpc=self.grpc_address or "off",
             store=str(self.database.path),
-            keyless=self.settings.api_key is None,
+            keyless=self.gate.keyless,
+            keys=len(self.keys.keys),
         )
         previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -168,6 +173,8 @@ class CollectorServer:
         if self.forwarder is not None:
             self.forwarder.close()
         self.database.close()
+        self._access_log.close()
+        self.keys.close()
 
     def __enter__(self) -> Self:
         """Start serving on a thread."""
@@ -198,6 +205,11 @@ class CollectorServer:
         prepare_folder(settings.data_dir)
         key = load_or_create_key(settings.data_dir / PSEUDONYM_KEY_FILE, may_create=not store.exists())
         self.database = Database(store, DatabaseOptions(memory_limit=settings.memory_limit))
+        try:
+            self._open_gate()
+        except BaseException:
+            self.database.close()
+            raise
         self.forwarder: Forwarder | None = None
         if settings.forward:
             secret = settings.forward_headers
@@ -212,20 +224,18 @@ class CollectorServer:
         limits = replace(DEFAULT_LIMITS, max_body_bytes=settings.max_body_bytes)
         self._intake = Intake(self.writer, key, limits, prices)
         self.repricer = Repricer(self.database, self.writer, prices)
-        api_key = settings.api_key.get_secret_value() if settings.api_key else None
-        self._grpc = OtlpGrpcServer(
-            self._intake, tenant=settings.tenant, api_key=api_key, certificate=self._certificate
-        )
+        self._grpc = OtlpGrpcServer(self._intake, gate=self.gate, log=self._access_log, certificate=self._certificate)
         reader = Reader(self.database, timeout_s=settings.query_timeout_s)
-        budgets = Budgets(written, reader, Pseudonyms(key, settings.tenant), Access(tenants=(settings.tenant,)))
+        budgets = Budgets(written, reader, Pseudonyms(key, settings.tenant))
         self.budget_watch = BudgetWatch(budgets)
         self._app = build_app(
             database=self.database,
             writer=self.writer,
             reader=reader,
             intake=self._intake,
-            tenant=settings.tenant,
-            api_key=api_key,
+            gate=self.gate,
+            access_log_file=self._access_log,
+            data_dir=settings.data_dir,
             forwarder=self.forwarder,
             repricer=self.repricer,
             watch=self.budget_watch,
@@ -233,6 +243,28 @@ class CollectorServer:
         )
         self.repricer.start()
         self.budget_watch.start()
+
+    def _open_gate(self) -> None:
+        settings = self.settings
+        self.keys = KeyBook(settings.data_dir)
+        api_key = settings.api_key.get_secret_value() if settings.api_key else None
+        self.gate = Gate(self.keys, api_key=api_key, tenant=settings.tenant)
+        try:
+            self._refuse_without_key()
+            self._access_log = AccessLog(settings.data_dir)
+        except BaseException:
+            self.keys.close()
+            raise
+
+    def _refuse_without_key(self) -> None:
+        if self.gate.shut:
+            raise ConfigurationError(
+                "TRACEHOLD_API_KEY holds a key that 'tracehold keys' made, and the data folder "
+                f"{self.settings.data_dir} has no keys: nobody could ask this collector. Unset the variable, name the "
+                "folder the key belongs to with --data-dir, or make a key with 'tracehold keys create'"
+            )
+        if self.gate.keyless and not is_loopback(self.settings.host):
+            raise ConfigurationError(no_key_for(self.settings.host))
 
     async def _serve(self, on_ready: Callable[[], None] | None) -> None:
         if self.grpc_port is not None and self._grpc_place is not None:

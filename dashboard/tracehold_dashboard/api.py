@@ -13,6 +13,7 @@ import httpx
 import pandas as pd
 import pyarrow as pa
 
+from tracehold_dashboard.content import WITHHELD
 from tracehold_dashboard.errors import (
     DashboardError,
     NotAllowedError,
@@ -86,11 +87,13 @@ class Client:
     def event(self, event_id: str) -> tuple[dict[str, Any], dict[str, Any] | None]:
         """Give one event whole: its envelope, and its content, `None` when there is none or it was erased.
 
+        Content that this key may not see is a mapping that says so under `content_withheld`.
+
         Raises:
             DashboardError: see the module `errors`.
         """
         answer = self._json(f"/api/v1/events/{quote(event_id, safe='')}", [])
-        return answer.get("event") or {}, answer.get("content")
+        return answer.get("event") or {}, _said(answer.get("content"), answer)
 
     def contents(self, event_ids: Iterable[str]) -> dict[str, dict[str, Any] | None]:
         """Give the contents of several events by id. Raises as `frame` does."""
@@ -98,7 +101,8 @@ class Client:
         found: dict[str, dict[str, Any] | None] = {}
         for start in range(0, len(ids), CONTENTS_AT_ONCE):
             params: _Params = [("event_id", event_id) for event_id in ids[start : start + CONTENTS_AT_ONCE]]
-            found |= self._json("/api/v1/contents", params).get("contents") or {}
+            answer = self._json("/api/v1/contents", params)
+            found |= {event_id: _said(content, answer) for event_id, content in (answer.get("contents") or {}).items()}
         return found
 
     def budgets(self) -> list[dict[str, Any]]:
@@ -149,6 +153,8 @@ class Client:
             answer = None
         said = answer if isinstance(answer, dict) else {}
         message, hint = str(said.get("error") or ""), str(said.get("hint") or "")
+        if response.status_code == 403 and self._settings.api_key:  # noqa: PLR2004 - HTTP's own number
+            return NotAllowedError(message or f"The collector at {self._settings.url} refuses this key.", hint)
         if response.status_code in {401, 403}:
             problem = "does not take this key" if self._settings.api_key else "wants a key"
             return NotAllowedError(
@@ -164,6 +170,12 @@ class Client:
             f"What answers at {self._settings.url} is not a Tracehold collector, or one of another version.",
             f"Check {URL_VARIABLE}.",
         )
+
+
+def _said(content: dict[str, Any] | None, answer: dict[str, Any]) -> dict[str, Any] | None:
+    """Give the content, or in its place why the collector keeps it back."""
+    why = answer.get(WITHHELD)
+    return {WITHHELD: str(why)} if content is None and why else content
 
 
 def _text(params: dict[str, Any]) -> _Params:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+WITHHELD: Final = "content_withheld"
+"""Stands in the place of content that the dashboard's key may not see, and says why."""
+
 # The Tracer puts its words at the top, an engine event under `data`, an OTLP span under `attributes`.
 _INSIDE: Final = ("data", "attributes")
 _REASONS: Final = (
@@ -16,6 +19,7 @@ _REASONS: Final = (
     "status_message",
     "error",
     "categories",
+    WITHHELD,
 )
 _ARGUMENTS: Final = (
     "params",
@@ -26,6 +30,7 @@ _ARGUMENTS: Final = (
     "gen_ai.tool.call.arguments",
     "tool.parameters",
     "input.value",
+    WITHHELD,
 )
 
 

@@ -30,6 +30,7 @@ class FakeCollector:
         self.asked: list[str] = []
         self.contents: dict[str, dict[str, Any] | None] = {}
         self.budgets: list[dict[str, Any]] = []
+        self.withheld: dict[str, str] = {}
         self.connection = duckdb.connect(":memory:")
         self.connection.execute(MIGRATION)
         self._numbers = iter(range(1, 10_000_000))
@@ -82,6 +83,8 @@ class FakeCollector:
             return _json(200, {"contents": {event_id: self.contents.get(event_id) for event_id in ids}})
         if path == "/api/v1/budgets" and self.budgets:  # an older collector has no such path
             return _json(200, {"budgets": self.budgets})
+            found = {event_id: None if self.withheld else self.contents.get(event_id) for event_id in ids}
+            return _json(200, {"contents": found, **self.withheld})
         return _json(404, {"error": "no such path", "hint": ""})
 
     def _query(self, name: str, params: dict[str, str], accept: str) -> tuple[int, str, bytes]:
@@ -107,7 +110,8 @@ class FakeCollector:
         row = cursor.fetchone()
         if row is None:
             return _json(404, {"error": "no event has this id", "hint": "it may have been deleted"})
-        return _json(200, {"event": dict(zip(names, row, strict=True)), "content": self.contents.get(event_id)})
+        content = None if self.withheld else self.contents.get(event_id)
+        return _json(200, {"event": dict(zip(names, row, strict=True)), "content": content, **self.withheld})
 
 
 def _json(status: int, value: Any) -> tuple[int, str, bytes]:

@@ -6,6 +6,7 @@ import socket
 from datetime import date
 
 import pytest
+from tracehold_dashboard import content as said
 from tracehold_dashboard.api import Client
 from tracehold_dashboard.errors import NotAllowedError, NotFoundError, RefusedError, UnreachableError
 from tracehold_dashboard.settings import Settings
@@ -50,6 +51,14 @@ def test_an_id_with_odd_characters_stays_one_part_of_the_address(client):
     with pytest.raises(NotFoundError, match="no event has this id") as caught:
         client.event("../queries/runs?x=#y")
     assert caught.value.hint == "it may have been deleted"
+
+
+def test_content_kept_back_says_so_in_its_place(collector, client):
+    (event_id,) = collector.add({"content": {"reason": "secret words", "params": {}}})
+    collector.withheld = {"content_withheld": "this key does not have the role content"}
+    _, content = client.event(event_id)
+    for found in (content, client.contents([event_id])[event_id]):
+        assert said.reason(found) == said.arguments(found) == "this key does not have the role content"
 
 
 def test_a_refusal_is_told_in_the_collectors_own_words(client):

@@ -1,4 +1,4 @@
-"""Who may: with a key set, only its bearer; without, only this machine. One rule for HTTP and gRPC.
+"""Who may, over HTTP: looks at the key, at what the address needs, and notes who asked (decisions 7 and 19).
 
 A keyless collector listens on loopback. A web page in the user's browser could still try to reach it, so over HTTP it
 answers only to loopback host names (DNS rebinding), and ingest takes only content types that a page cannot send without
@@ -7,103 +7,168 @@ a preflight, which is never granted. A page cannot speak gRPC.
 
 from __future__ import annotations
 
-import hmac
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from starlette.datastructures import Headers
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.routing import BaseRoute, Match, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tracehold_collector.access.gate import Gate, Refusal
+from tracehold_collector.access.journal import AccessLog, Entry
+from tracehold_collector.access.principal import Principal
+from tracehold_collector.api.errors import on_collector_error
+from tracehold_collector.api.needs import HTTP, OPEN_PATHS, Need
+from tracehold_collector.api.noting import note_answer
 from tracehold_collector.api.otlp_status import OTLP_PATHS, otlp_error
+from tracehold_collector.core.errors import ThrottledError
 from tracehold_collector.core.settings import is_loopback
+from tracehold_collector.core.tenants import Writes
+from tracehold_collector.store.reader import Access
 
-OPEN_PATHS: Final = frozenset({"/healthz", "/readyz"})
-"""What a load balancer may ask without a key; they say up or down and nothing else."""
+TENANT_HEADER: Final = "x-tracehold-tenant"
 
-NO_KEY: Final = "this collector needs an API key"
-HOW_TO_SHOW: Final = (
-    "send it as 'Authorization: Bearer KEY' or 'x-api-key: KEY'; clients of ours read it from TRACEHOLD_API_KEY"
-)
 _NOT_HERE: Final = "this collector has no API key and answers only as localhost"
-_HOW_TO_REACH: Final = "ask it as http://127.0.0.1, or set TRACEHOLD_API_KEY for it to be reached by other names"
+_HOW_TO_REACH: Final = (
+    "ask it as http://127.0.0.1; for it to be reached by other names, make keys with 'tracehold keys create' or set "
+    "TRACEHOLD_API_KEY"
+)
+
+_NOWHERE: Final = "(no such address)"
 
 _HOST: Final = re.compile(r"(?:\[(?P<six>[0-9a-f:.]+)\]|(?P<name>[^:\[\]]+))(?::\d{1,5})?")
 
 
-class KeyCheck:
-    """Whether a sender shows the key.
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """Why a request is not answered: the status, and words for whoever asked."""
 
-    Args:
-        api_key: the key to ask for, or `None` when none is asked for.
-    """
+    status: int
+    error: str
+    hint: str
 
-    def __init__(self, api_key: str | None) -> None:
-        self._expected = None if api_key is None else api_key.encode()
 
-    @property
-    def needed(self) -> bool:
-        """Whether a key is asked for at all."""
-        return self._expected is not None
+def principal_of(request: Request) -> Principal:
+    """Return who asks; set before any handler runs."""
+    found: Principal = request.scope["state"]["principal"]
+    return found
 
-    def passes(self, authorization: str, x_api_key: str) -> bool:
-        """Whether one of the two headers holds the key, or none is needed.
 
-        Args:
-            authorization: the `authorization` header or metadata, empty when absent.
-            x_api_key: the same for `x-api-key`.
-        """
-        if self._expected is None:
-            return True
-        # RFC 9110 section 11.1: the scheme's case does not matter.
-        scheme, _, shown = authorization.partition(" ")
-        bearer = self._is_key(shown) and scheme.lower() == "bearer"
-        return self._is_key(x_api_key) or bearer
+def access_of(request: Request) -> Access:
+    """Return what the asker may see."""
+    who = principal_of(request)
+    return Access(tenants=who.tenants, content=who.may("content"))
 
-    def _is_key(self, shown: str) -> bool:
-        return hmac.compare_digest(shown.strip().encode("utf-8", "replace"), self._expected or b"")
+
+def writes_of(request: Request) -> Writes:
+    """Return whose data the sender may bring; several headers are no claim that anybody could mean."""
+    claims = request.headers.getlist(TENANT_HEADER)
+    return principal_of(request).writes(", ".join(claims) or None)
+
+
+def denial_of(who: Principal, need: Need | None) -> Denial | None:
+    """Return why `who` may not use an address that needs `need`, or `None` when it may. No need known is a no."""
+    if need is None:
+        return Denial(403, "no role opens this address", "it is missing from the collector's table; report it")
+    if not who.may(need.role):
+        has = ", ".join(sorted(who.roles)) or "no role"
+        return Denial(
+            403, f"this needs a key with the role {need.role}; this one has {has}", "show another key, or ask for one"
+        )
+    if need.every_tenant and not who.oversees:
+        return Denial(403, "this is about all tenants together", "show a key that names all tenants, or ask for one")
+    return None
 
 
 class AccessMiddleware:
-    """Refuses what may not be answered, before anything is read.
+    """Refuses what may not be answered, before anything is read, and notes what was answered.
 
     Args:
         app: what to protect.
-        api_key: the key to ask for, or `None` when only this machine is served.
+        gate: says who asks.
+        routes: the addresses there are.
+        log: where reads, administrative acts and refusals are noted.
     """
 
-    def __init__(self, app: ASGIApp, api_key: str | None) -> None:
+    def __init__(self, app: ASGIApp, gate: Gate, routes: Sequence[BaseRoute], log: AccessLog) -> None:
         self._app = app
-        self._check = KeyCheck(api_key)
+        self._gate = gate
+        self._routes = routes
+        self._log = log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer 401 or 403."""
-        if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
-            refusal = self._refusal(scope["path"], Headers(scope=scope))
-            if refusal is not None:
-                await refusal(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
+        if scope["type"] != "http" or scope["path"] in OPEN_PATHS:
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        who = self._gate.admit(headers.get("authorization", ""), headers.get("x-api-key", ""))
+        if isinstance(who, Refusal):
+            self._log.refused(
+                Entry(
+                    "denied", _path(self._routes, scope) or _NOWHERE, who.key_id, who.name or "a stranger", status=401
+                ),
+                who.key_id or "strangers",
+            )
+            await _answer(scope["path"], headers, Denial(401, who.error, who.hint))(scope, receive, send)
+            return
+        path = _path(self._routes, scope)
+        denial = self._host_denial(headers) or (denial_of(who, HTTP.get(path)) if path else None)
+        if denial is not None:
+            entry = Entry("denied", path or _NOWHERE, who.key_id, who.name, tenants=who.tenants, status=denial.status)
+            self._log.refused(entry, who.key_id or who.name)
+            await _answer(scope["path"], headers, denial)(scope, receive, send)
+            return
+        need = HTTP.get(path)
+        try:
+            self._gate.meters.request(who.key_id, who.limit)
+            if need is not None and need.act == "ingest":
+                self._gate.meters.room(who.key_id, who.limit)
+        except ThrottledError as error:
+            await (await on_collector_error(Request(scope), error))(scope, receive, send)
+            return
+        scope.setdefault("state", {})["principal"] = who
+        if need is None or need.act in {"ingest", "watch"}:
+            await self._app(scope, receive, send)
+            return
 
-    def _refusal(self, path: str, headers: Headers) -> Response | None:
-        if self._check.needed:
-            if self._check.passes(headers.get("authorization", ""), headers.get("x-api-key", "")):
-                return None
-            return _answer(path, headers, 401, NO_KEY, HOW_TO_SHOW)
+        async def noted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                await note_answer(self._log, scope, who, (path, need), message)
+            await send(message)
+
+        await self._app(scope, receive, noted)
+
+    def _host_denial(self, headers: Headers) -> Denial | None:
+        if not self._gate.keyless:
+            return None
         hosts = headers.getlist("host")
-        if len(hosts) != 1 or not is_loopback(_host_name(hosts[0])):
-            return _answer(path, headers, 403, _NOT_HERE, _HOW_TO_REACH)
-        return None
+        if len(hosts) == 1 and is_loopback(_host_name(hosts[0])):
+            return None
+        return Denial(403, _NOT_HERE, _HOW_TO_REACH)
+
+
+def _path(routes: Sequence[BaseRoute], scope: Scope) -> str:
+    """The path of the route that will answer, with its place-holders; empty when none will."""
+    for route in routes:
+        if isinstance(route, Route) and route.matches(scope)[0] is Match.FULL:
+            return route.path
+    return ""
 
 
 _CODES: Final = {401: 16, 403: 7}
 
 
-def _answer(path: str, asked: Headers, status: int, error: str, hint: str) -> Response:
+def _answer(path: str, asked: Headers, denial: Denial) -> Response:
+    status = denial.status
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None  # noqa: PLR2004
     if path in OTLP_PATHS:
-        return otlp_error(asked, status, _CODES[status], f"{error}: {hint}", headers)
-    return JSONResponse({"error": error, "hint": hint}, status, headers)
+        return otlp_error(asked, status, _CODES[status], f"{denial.error}: {denial.hint}", headers)
+    return JSONResponse({"error": denial.error, "hint": denial.hint}, status, headers)
 
 
 def _host_name(host: str) -> str:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
+from tracehold_collector.access.gate import Gate
+from tracehold_collector.access.journal import AccessLog
+from tracehold_collector.api import access_log, health, ingest, jaeger, jaeger_v3, prices, reads
 from tracehold_collector.api import budgets as budgets_api
-from tracehold_collector.api import health, ingest, jaeger, jaeger_v3, prices, reads
 from tracehold_collector.api.access import AccessMiddleware
 from tracehold_collector.api.errors import on_collector_error, on_method_not_allowed, on_unforeseen
 from tracehold_collector.budgets import Budgets
@@ -29,8 +33,9 @@ def build_app(
     writer: Writer,
     reader: Reader,
     intake: Intake,
-    tenant: str,
-    api_key: str | None = None,
+    gate: Gate,
+    access_log_file: AccessLog,
+    data_dir: Path,
     forwarder: Forwarder | None = None,
     repricer: Repricer | None = None,
     watch: BudgetWatch | None = None,
@@ -44,31 +49,34 @@ def build_app(
         reader: answers questions.
         intake: decodes bodies and hands them to the writer.
         forwarder: sends on what was taken in, for its metrics.
-        tenant: whose data a request brings and may see.
+        gate: says who asks.
+        data_dir: the folder of the store, where the access log is read.
+        access_log_file: where it is noted who asked for what.
         repricer: prices stored calls once more when asked.
         watch: looks at the budgets, for its metrics.
         budgets: what may be spent.
-        api_key: the key to ask for; `None` serves this machine only.
     """
+    routes: list[BaseRoute] = [
+        Route("/v1/events", ingest.post_events, methods=["POST"]),
+        Route("/v1/traces", ingest.post_traces, methods=["POST"]),
+        Route("/v1/logs", ingest.post_logs, methods=["POST"]),
+        Route("/v1/metrics", ingest.post_metrics, methods=["POST"]),
+        Route("/api/v1/queries", reads.list_queries),
+        Route("/api/v1/queries/{name}", reads.run_query),
+        Route("/api/v1/events/{event_id}", reads.get_event),
+        Route("/api/v1/contents", reads.get_contents),
+        Route("/api/v1/prices/apply", prices.apply_prices, methods=["POST"]),
+        Route("/api/v1/budgets", budgets_api.list_budgets),
+        Route("/api/v1/access-log", access_log.get_access_log),
+        *jaeger.ROUTES,
+        *jaeger_v3.ROUTES,
+        Route("/healthz", health.healthz),
+        Route("/readyz", health.readyz),
+        Route("/metrics", health.metrics),
+    ]
     app = Starlette(
-        routes=[
-            Route("/v1/events", ingest.post_events, methods=["POST"]),
-            Route("/v1/traces", ingest.post_traces, methods=["POST"]),
-            Route("/v1/logs", ingest.post_logs, methods=["POST"]),
-            Route("/v1/metrics", ingest.post_metrics, methods=["POST"]),
-            Route("/api/v1/queries", reads.list_queries),
-            Route("/api/v1/queries/{name}", reads.run_query),
-            Route("/api/v1/events/{event_id}", reads.get_event),
-            Route("/api/v1/contents", reads.get_contents),
-            Route("/api/v1/prices/apply", prices.apply_prices, methods=["POST"]),
-            Route("/api/v1/budgets", budgets_api.list_budgets),
-            *jaeger.ROUTES,
-            *jaeger_v3.ROUTES,
-            Route("/healthz", health.healthz),
-            Route("/readyz", health.readyz),
-            Route("/metrics", health.metrics),
-        ],
-        middleware=[Middleware(AccessMiddleware, api_key=api_key)],
+        routes=routes,
+        middleware=[Middleware(AccessMiddleware, gate=gate, routes=routes, log=access_log_file)],
         exception_handlers={
             CollectorError: on_collector_error,
             404: _not_found,
@@ -79,7 +87,8 @@ def build_app(
     app.state.writer = writer
     app.state.reader = reader
     app.state.intake = intake
-    app.state.tenant = tenant
+    app.state.meters = gate.meters
+    app.state.data_dir = data_dir
     app.state.repricer = repricer
     app.state.budgets = budgets
     app.state.metrics = health.registry(health.StoreMetrics(database, writer, intake, forwarder, watch))

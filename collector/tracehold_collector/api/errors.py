@@ -15,6 +15,7 @@ from tracehold_collector.core.errors import (
     QueryError,
     QueueFullError,
     StoreError,
+    ThrottledError,
     TooLargeError,
     UnsupportedCodingError,
 )
@@ -26,6 +27,7 @@ _ANSWERS: Final[tuple[tuple[type[CollectorError], int, int], ...]] = (
     (BadBodyError, 400, 3),
     (QueryError, 400, 3),
     (QueueFullError, 429, 8),
+    (ThrottledError, 429, 8),
     (StoreError, 503, 14),
 )
 
@@ -43,7 +45,7 @@ def codes_of(error: Exception) -> tuple[int, int]:
 
 def retry_after_s(error: Exception) -> int | None:
     """Return the seconds after which to send the same request again; `None` when that would not help."""
-    if isinstance(error, QueueFullError):
+    if isinstance(error, QueueFullError | ThrottledError):
         return error.retry_after_s
     return RETRY_AFTER_S if isinstance(error, StoreError) else None
 

@@ -9,12 +9,14 @@ from typing import Final, Literal
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from tracehold_collector.access.limits import Meters
+from tracehold_collector.api.access import principal_of, writes_of
 from tracehold_collector.api.body import media_type, read_body
 from tracehold_collector.api.otlp_answers import take_export
 from tracehold_collector.api.otlp_status import PROTOBUF
 from tracehold_collector.core.errors import UnsupportedCodingError
 from tracehold_collector.decode import LOGS, METRICS, TRACES, Signal, decode_events, decompress
-from tracehold_collector.pipeline import Intake
+from tracehold_collector.pipeline import Intake, Outcome
 
 MAX_REASONS: Final = 100
 """Rejections named one by one in an answer; all are counted."""
@@ -46,9 +48,10 @@ async def post_events(request: Request) -> Response:
     if encoding is None:
         raise UnsupportedCodingError(_wrong_type(request, _EVENT_TYPES))
     intake: Intake = request.app.state.intake
-    context = intake.context(request.app.state.tenant)
+    context = intake.context(writes_of(request))
     async with _body(request) as (body, size):
         outcome = await intake.take(lambda: decode_events(body(), encoding=encoding, context=context), size)
+    _count(request, outcome)
     return JSONResponse(
         {
             "accepted": outcome.receipt.accepted,
@@ -84,15 +87,21 @@ async def _export(request: Request, signal: Signal) -> Response:
         raise UnsupportedCodingError(_wrong_type(request, _OTLP_TYPES))
     intake: Intake = request.app.state.intake
     async with _body(request) as (body, size):
-        export = await take_export(intake, signal, body, size, encoding=encoding, tenant=request.app.state.tenant)
+        export = await take_export(intake, signal, body, size, encoding=encoding, writes=writes_of(request))
     headers = {}
     if export.outcome is not None:
         # OTLP's own answer has no place for these; `tracehold ingest` shows them.
+        _count(request, export.outcome)
         headers[ACCEPTED_HEADER] = str(export.outcome.receipt.accepted)
         headers[DUPLICATES_HEADER] = str(export.outcome.receipt.duplicates)
     if encoding == "json":
         return JSONResponse(export.json(), headers=headers)
     return Response(export.message().SerializeToString(), headers=headers, media_type=PROTOBUF)
+
+
+def _count(request: Request, outcome: Outcome) -> None:
+    meters: Meters = request.app.state.meters
+    meters.took(principal_of(request).key_id, outcome.receipt.accepted)
 
 
 @asynccontextmanager

@@ -13,7 +13,9 @@ from starlette.routing import Route
 from tracehold.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from tracehold.core.jsontext import dumps
 
+from tracehold_collector.api.access import access_of
 from tracehold_collector.api.errors import status_of
+from tracehold_collector.api.noting import note_rows
 from tracehold_collector.core.errors import CollectorError, QueryError
 from tracehold_collector.jaeger import lists, parameters
 from tracehold_collector.jaeger.parameters import MAX_TAGS, MAX_TRACE_IDS, NS_PER_US
@@ -37,18 +39,25 @@ async def answer(
 ) -> Response:
     """Do `work` on a thread and answer with what it returns; an error of ours becomes what `on_error` makes of it."""
     reader: Reader = request.app.state.reader
-    access = Access(tenants=(request.app.state.tenant,))
+    access = access_of(request)
 
-    def run() -> tuple[int, bytes]:
+    def run() -> tuple[int, bytes, int | None]:
         try:
             status, body = work(request, reader, access)
         except CollectorError as error:
             status = status_of(error)
             body = on_error(status, str(error))
-        return status, dumps(body)
+        return status, dumps(body), _size(body)
 
-    status, written = await asyncio.to_thread(run)
+    status, written, size = await asyncio.to_thread(run)
+    if size is not None:
+        note_rows(request, size)
     return Response(written, status, media_type="application/json")
+
+
+def _size(body: Any) -> int | None:
+    """How many things an answer lists, for the access log; `None` for one that lists nothing on its first level."""
+    return next((len(part) for part in body.values() if isinstance(part, list)), None)
 
 
 async def get_services(request: Request) -> Response:

@@ -12,6 +12,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from tracehold_collector.core.record import Rejection
+from tracehold_collector.core.tenants import Writes
 from tracehold_collector.decode import LOGS, METRICS, TRACES, Signal, count_otlp_points, decode_otlp_logs
 from tracehold_collector.decode import decode_otlp_traces as decode_traces
 from tracehold_collector.pipeline import Intake, Outcome
@@ -62,7 +63,7 @@ class Export:
 
 
 async def take_export(
-    intake: Intake, signal: Signal, body: Callable[[], bytes], size: int, *, encoding: Any, tenant: str
+    intake: Intake, signal: Signal, body: Callable[[], bytes], size: int, *, encoding: Any, writes: Writes
 ) -> Export:
     """Take in one export request, whatever brought it.
 
@@ -72,14 +73,14 @@ async def take_export(
         body: gives the decompressed body; called on a worker thread.
         size: of the body in bytes, about.
         encoding: "protobuf" or "json".
-        tenant: whose it is.
+        writes: whose it may be.
 
     Raises:
         QueueFullError: nothing was taken in.
         BadBodyError, UnsupportedCodingError, TooLargeError: as decoding says.
         StoreError: the commit failed, or the collector stopped first; send it again.
     """
-    context = intake.context(tenant)
+    context = intake.context(writes)
     if signal is METRICS:
         points = await intake.read(lambda: count_otlp_points(body(), encoding=encoding, context=context), size)
         intake.stats.points += points

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -20,9 +20,13 @@ from google.protobuf.duration_pb2 import Duration  # type: ignore[import-untyped
 from google.rpc.error_details_pb2 import BadRequest, RetryInfo
 from google.rpc.status_pb2 import Status
 
-from tracehold_collector.api.access import HOW_TO_SHOW, NO_KEY, KeyCheck
+from tracehold_collector.access.gate import Gate, Refusal
+from tracehold_collector.access.journal import AccessLog, Entry
+from tracehold_collector.access.principal import Principal
+from tracehold_collector.api.access import TENANT_HEADER, denial_of
 from tracehold_collector.api.body import READ_TIMEOUT_S
 from tracehold_collector.api.errors import codes_of, retry_after_s
+from tracehold_collector.api.needs import GRPC
 from tracehold_collector.api.otlp_answers import Export, take_export
 from tracehold_collector.core.errors import BadBodyError, CollectorError
 from tracehold_collector.core.tls import Certificate
@@ -54,18 +58,16 @@ class OtlpGrpcServer:
 
     Args:
         intake: where requests go; shared with HTTP.
-        tenant: whose data a request brings.
-        api_key: the key to ask for; `None` asks for none.
+        gate: says who sends.
+        log: where refusals are noted.
         certificate: with which it speaks TLS; `None` is plain text.
     """
 
-    def __init__(
-        self, intake: Intake, *, tenant: str, api_key: str | None, certificate: Certificate | None = None
-    ) -> None:
+    def __init__(self, intake: Intake, *, gate: Gate, log: AccessLog, certificate: Certificate | None = None) -> None:
         self._certificate = certificate
         self._intake = intake
-        self._tenant = tenant
-        self._check = KeyCheck(api_key)
+        self._gate = gate
+        self._log = log
         self._server: Any = None
 
     async def start(self, host: str, port: int) -> None:
@@ -86,7 +88,7 @@ class OtlpGrpcServer:
         server.add_generic_rpc_handlers(
             tuple(
                 grpc.method_handlers_generic_handler(
-                    service, {"Export": grpc.stream_unary_rpc_method_handler(self._behaviour(signal))}
+                    service, {"Export": grpc.stream_unary_rpc_method_handler(self._behaviour(service, signal))}
                 )
                 for service, signal in SERVICES.items()
             )
@@ -111,13 +113,13 @@ class OtlpGrpcServer:
         if self._server is not None:
             await self._server.stop(grace_s)
 
-    def _behaviour(self, signal: Signal) -> _Behaviour:
-        return partial(self._export, signal)
+    def _behaviour(self, service: str, signal: Signal) -> _Behaviour:
+        return partial(self._export, service, signal)
 
-    async def _export(self, signal: Signal, _requests: Any, call: Any) -> bytes:
+    async def _export(self, service: str, signal: Signal, _requests: Any, call: Any) -> bytes:
         refusal: Exception
         try:
-            answer: bytes = (await self._take(signal, call)).message().SerializeToString()
+            answer: bytes = (await self._take(service, signal, call)).message().SerializeToString()
         except CollectorError as error:
             refusal = error
         except Exception as error:  # noqa: BLE001 - a fault of ours is the sender's to know, and no text of it
@@ -129,20 +131,42 @@ class OtlpGrpcServer:
         await _refuse(call, refusal)
         return b""
 
-    async def _take(self, signal: Signal, call: Any) -> Export:
-        metadata = {key: value for key, value in call.invocation_metadata() or () if isinstance(value, str)}
-        if not self._check.passes(metadata.get("authorization", ""), metadata.get("x-api-key", "")):
-            raise _UnauthenticatedError(f"{NO_KEY}: {HOW_TO_SHOW}")
+    async def _take(self, service: str, signal: Signal, call: Any) -> Export:
+        metadata = [(key, value) for key, value in call.invocation_metadata() or () if isinstance(value, str)]
+        who = self._admit(service, dict(metadata))
+        claims = ", ".join(value for key, value in metadata if key == TENANT_HEADER)
         with self._intake.reservation() as reservation:
             body = await _read(call)
             reservation.grow(len(body))
-            return await take_export(
-                self._intake, signal, lambda: body, len(body), encoding="protobuf", tenant=self._tenant
+            export = await take_export(
+                self._intake, signal, lambda: body, len(body), encoding="protobuf", writes=who.writes(claims or None)
             )
+        if export.outcome is not None:
+            self._gate.meters.took(who.key_id, export.outcome.receipt.accepted)
+        return export
+
+    def _admit(self, service: str, metadata: Mapping[str, str]) -> Principal:
+        who = self._gate.admit(metadata.get("authorization", ""), metadata.get("x-api-key", ""))
+        if isinstance(who, Refusal):
+            entry = Entry("denied", service, who.key_id, who.name or "a stranger", status=401)
+            self._log.refused(entry, who.key_id or "strangers")
+            raise _DeniedError(grpc.StatusCode.UNAUTHENTICATED, f"{who.error}: {who.hint}")
+        denial = denial_of(who, GRPC.get(service))
+        if denial is not None:
+            entry = Entry("denied", service, who.key_id, who.name, tenants=who.tenants, status=denial.status)
+            self._log.refused(entry, who.key_id or who.name)
+            raise _DeniedError(grpc.StatusCode.PERMISSION_DENIED, f"{denial.error}: {denial.hint}")
+        self._gate.meters.request(who.key_id, who.limit)
+        self._gate.meters.room(who.key_id, who.limit)
+        return who
 
 
-class _UnauthenticatedError(CollectorError):
-    """A sender without the key."""
+class _DeniedError(CollectorError):
+    """A sender without a key, or with one that may not send."""
+
+    def __init__(self, code: grpc.StatusCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 async def _read(call: Any) -> bytes:
@@ -162,8 +186,7 @@ async def _refuse(call: Any, error: Exception) -> None:
 
     `RESOURCE_EXHAUSTED` is an error to retry only if it comes with one ("Failures").
     """
-    unauthenticated = isinstance(error, _UnauthenticatedError)
-    code = grpc.StatusCode.UNAUTHENTICATED if unauthenticated else _STATUSES[codes_of(error)[1]]
+    code = error.code if isinstance(error, _DeniedError) else _STATUSES[codes_of(error)[1]]
     status = Status(code=code.value[0], message=str(error))
     wait_s = retry_after_s(error)
     trailing: list[tuple[str, bytes]] = []

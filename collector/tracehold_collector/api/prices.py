@@ -10,7 +10,9 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from tracehold_collector.api.access import principal_of
 from tracehold_collector.core.errors import BadBodyError, CollectorError
+from tracehold_collector.core.tenants import Tenants
 from tracehold_collector.repricing import Repriced, Repricer, Scope
 
 _NS_PER_US: Final = 1_000
@@ -25,7 +27,7 @@ async def apply_prices(request: Request) -> Response:
     The body is a JSON object or empty: `again` (also what a price list priced before), `since` and `until` (ISO 8601,
     UTC where no zone is said).
     """
-    scope = _scope(await _body(request), (request.app.state.tenant,))
+    scope = _scope(await _body(request), principal_of(request).tenants)
     repricer: Repricer = request.app.state.repricer
     return StreamingResponse(_lines(repricer, scope), media_type="application/x-ndjson")
 
@@ -68,7 +70,7 @@ async def _body(request: Request) -> dict[str, Any]:
     return body
 
 
-def _scope(body: dict[str, Any], tenants: tuple[str, ...]) -> Scope:
+def _scope(body: dict[str, Any], tenants: Tenants) -> Scope:
     again = body.get("again", False)
     if not isinstance(again, bool):
         raise BadBodyError("'again' is true or false")

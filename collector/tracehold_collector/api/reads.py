@@ -19,8 +19,10 @@ from starlette.responses import JSONResponse, Response
 from tracehold.core.jsontext import dumps
 from tracehold_queries import catalogue
 
+from tracehold_collector.api.access import access_of
+from tracehold_collector.api.noting import note_rows, note_tenant
 from tracehold_collector.core.errors import QueryError
-from tracehold_collector.store.reader import Access, Reader
+from tracehold_collector.store.reader import NO_CONTENT, Access, Reader
 
 ARROW: Final = "application/vnd.apache.arrow.stream"
 CSV: Final = "text/csv"
@@ -42,6 +44,11 @@ async def run_query(request: Request) -> Response:
     parameters = _parameters(request)
     name = request.path_params["name"]
     table = await _read(request, lambda reader, access: reader.query(name, parameters, access))
+    note_rows(request, table.num_rows)
+    tenant = parameters.get("tenant")
+    tenants = access_of(request).tenants
+    if isinstance(tenant, str) and (tenants is None or tenant in tenants):
+        note_tenant(request, tenant)
     return await asyncio.to_thread(_FORMS[form], table)
 
 
@@ -52,9 +59,10 @@ async def get_event(request: Request) -> Response:
     if found is None:
         return JSONResponse({"error": f"there is no event {event_id[:64]!r} that you may see"}, 404)
     envelope, content = found
-    return await asyncio.to_thread(
-        _json, {"event": {key: _plain(value) for key, value in envelope.items()}, "content": content}
-    )
+    note_rows(request, 1)
+    note_tenant(request, envelope["tenant"])
+    event = {key: _plain(value) for key, value in envelope.items()}
+    return await asyncio.to_thread(_json, {"event": event, "content": content, **_withheld(request)})
 
 
 async def get_contents(request: Request) -> Response:
@@ -63,12 +71,18 @@ async def get_contents(request: Request) -> Response:
     if not 0 < len(event_ids) <= MAX_CONTENTS:
         raise QueryError(f"give 1 to {MAX_CONTENTS} parameters event_id=...; got {len(event_ids)}")
     found = await _read(request, lambda reader, access: reader.contents(event_ids, access))
-    return await asyncio.to_thread(_json, {"contents": found})
+    note_rows(request, sum(content is not None for content in found.values()))
+    return await asyncio.to_thread(_json, {"contents": found, **_withheld(request)})
+
+
+def _withheld(request: Request) -> dict[str, str]:
+    """Why what was said is not in an answer, when it is left out on purpose."""
+    return {} if access_of(request).content else {"content_withheld": NO_CONTENT}
 
 
 async def _read(request: Request, work: Callable[[Reader, Access], _T]) -> _T:
     reader: Reader = request.app.state.reader
-    access = Access(tenants=(request.app.state.tenant,))
+    access = access_of(request)
     return await asyncio.to_thread(partial(work, reader, access))
 
 

@@ -64,7 +64,6 @@ class Budgets:
         budgets: as they were written down.
         reader: asks the store.
         pseudonyms: turns a person's id into what the store holds.
-        access: whose spend counts.
         now: for tests.
     """
 
@@ -73,22 +72,23 @@ class Budgets:
         budgets: Sequence[Budget],
         reader: Reader,
         pseudonyms: Pseudonyms,
-        access: Access,
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._budgets = tuple(budgets)
         self._reader = reader
         self._pseudonyms = pseudonyms
-        self._access = access
         self._now = now
 
     def __len__(self) -> int:
         """Return how many there are."""
         return len(self._budgets)
 
-    def states(self) -> list[BudgetState]:
+    def states(self, access: Access) -> list[BudgetState]:
         """Return how each stands, in the order of the file.
+
+        Args:
+            access: whose spend counts; budgets of a tenant that the asker may not see are left out.
 
         Raises:
             CollectorError: the store could not answer.
@@ -97,17 +97,19 @@ class Budgets:
         asked: dict[tuple[str, datetime, datetime], dict[str | None, tuple[float, int]]] = {}
         found = []
         for budget in self._budgets:
+            if budget.by == "tenant" and access.tenants is not None and budget.value not in access.tenants:
+                continue
             since, until = budget.bounds(now)
             by = _GROUP.get(budget.by, budget.by)
             key = (by, since, until)
             if key not in asked:
-                asked[key] = self._spend(*key)
+                asked[key] = self._spend(*key, access)
             found.append(self._state(budget, since, until, now, asked[key]))
         return found
 
-    def _spend(self, by: str, since: datetime, until: datetime) -> dict[str | None, tuple[float, int]]:
+    def _spend(self, by: str, since: datetime, until: datetime, access: Access) -> dict[str | None, tuple[float, int]]:
         span = {"since": since.replace(tzinfo=None), "until": until.replace(tzinfo=None)}
-        table = self._reader.query("spend", {"by": by, **span, "limit": _ALL}, self._access)
+        table = self._reader.query("spend", {"by": by, **span, "limit": _ALL}, access)
         columns = (table.column(name).to_pylist() for name in ("value", "cost_usd", "unpriced_calls"))
         return {value: (cost or 0.0, unpriced) for value, cost, unpriced in zip(*columns, strict=True)}
 

@@ -9,6 +9,7 @@ import structlog
 
 from tracehold_collector.budgets.state import CHECK_EVERY, Budgets, BudgetState
 from tracehold_collector.core.errors import CollectorError
+from tracehold_collector.store.reader import Access
 
 _log = structlog.get_logger(__name__)
 
@@ -45,7 +46,7 @@ class BudgetWatch:
 
     def look(self) -> list[BudgetState]:
         """Look once; log what got worse since the last look, and what is bad in a new period. Return all of it."""
-        self.latest = self._budgets.states()
+        self.latest = self._budgets.states(Access())
         for state in self.latest:
             period, worst = self._told.get(state.name, (None, 0))
             if period != state.since:

@@ -180,7 +180,10 @@ def _contents(client: Client, event_ids: list[str]) -> dict[str, dict[str, Any] 
     found: dict[str, dict[str, Any] | None] = {}
     for start in range(0, len(event_ids), 100):
         page = event_ids[start : start + 100]
-        found |= client.get("/api/v1/contents", {"event_id": page}).json()["contents"]
+        answer = client.get("/api/v1/contents", {"event_id": page}).json()
+        found |= answer["contents"]
+        if start == 0 and answer.get("content_withheld"):
+            typer.echo(f"reasons are missing: {answer['content_withheld']}", err=True)
     return found
 
 

@@ -17,11 +17,15 @@ from tracehold.core.errors import TraceholdError
 from tracehold.core.extras import install_hint
 from tracehold.core.version import __version__
 
+from tracehold_collector.access.file import opened
+from tracehold_collector.access.keys import read_keys
 from tracehold_collector.cli.options import JsonOption, UrlOption
 from tracehold_collector.cli.render import show
 from tracehold_collector.client import DEFAULT_URL, Client
+from tracehold_collector.core.accessfile import holds_keys
+from tracehold_collector.core.errors import StoreError
 from tracehold_collector.core.ports import PortTakenError, bind
-from tracehold_collector.core.settings import load_settings
+from tracehold_collector.core.settings import CollectorSettings, load_settings
 from tracehold_collector.store.database import FILE_NAME
 
 _EXTRAS = {
@@ -81,12 +85,22 @@ def _settings(data_dir: Path | None) -> Iterator[Finding]:
     except TraceholdError as error:
         yield Finding("settings", "fault", str(error))
         return
-    keyed = "with an API key" if settings.api_key else "without a key, this machine only"
-    yield Finding("settings", "ok", f"{settings.host}:{settings.port}, {keyed}")
+    yield Finding("settings", "ok", f"{settings.host}:{settings.port}, {_access(settings)}")
     yield _port("port", settings.host, settings.port)
     if settings.grpc:
         yield _port("grpc port", settings.host, settings.grpc_port)
     yield _store(settings.data_dir)
+
+
+def _access(settings: CollectorSettings) -> str:
+    if holds_keys(settings.data_dir):
+        try:
+            with opened(settings.data_dir) as connection:
+                count = len(read_keys(connection))
+        except StoreError as error:
+            return str(error)
+        return f"with one of {count} keys, see 'tracehold keys list'" if count > 1 else "with the 1 key that was made"
+    return "with the key in TRACEHOLD_API_KEY" if settings.api_key else "without a key, this machine only"
 
 
 def _port(check: str, host: str, port: int) -> Finding:

@@ -24,7 +24,9 @@ DASHBOARD_PORT = 8501
 
 Host = Annotated[
     str | None,
-    typer.Option(help="Address to listen on; anything but loopback needs TRACEHOLD_API_KEY. [default: 127.0.0.1]"),
+    typer.Option(
+        help="Address to listen on; anything but loopback needs a key, see tracehold keys. [default: 127.0.0.1]"
+    ),
 ]
 Port = Annotated[
     int | None, typer.Option(min=0, max=65535, help="Port for OTLP/HTTP, events and the API. [default: 4318]")
@@ -195,8 +197,13 @@ def _announce(server: CollectorServer, dashboard_port: int | None) -> None:
     if server.grpc_address is not None:
         typer.echo(f"OTLP/gRPC  {server.grpc_address}")
     typer.echo(f"store      {server.database.path}")
-    if server.settings.api_key is None:
-        typer.echo("access     no key: this machine only, one tenant, every role. Set TRACEHOLD_API_KEY to ask for one")
+    if server.keys.asks:
+        count = len(server.keys.keys)
+        typer.echo(f"access     with a key only, also on this machine; {count} made so far, see 'tracehold keys list'")
+        if dashboard_port is not None and not os.environ.get("TRACEHOLD_API_KEY"):
+            typer.echo("           the dashboard needs one that may read: set TRACEHOLD_API_KEY and start again")
+    elif server.gate.keyless:
+        typer.echo("access     no key: this machine only, one tenant, every role. 'tracehold keys create' ends that")
     typer.echo("stop with Ctrl-C; nothing that was accepted is lost")
 
 

@@ -5,6 +5,7 @@ CollectorError (TraceholdError)
 ├── UnsupportedCodingError  a content type or content coding nobody here reads     -> 415
 ├── TooLargeError           a body over a limit, compressed or not                 -> 413
 ├── QueueFullError          the writer has too much waiting; try again later       -> 429
+├── ThrottledError          a key has used up what it may; try again later         -> 429
 ├── StoreError              the store cannot be opened, read or written            -> 503, exit 3
 │   ├── StoreLockedError    another process has the store open
 │   └── StoreTooNewError    the store was written by a newer Tracehold
@@ -53,6 +54,19 @@ class QueueFullError(CollectorError):
         super().__init__(
             f"the write queue is full; nothing was taken in. Send the same request again in {retry_after_s} s"
         )
+        self.retry_after_s = retry_after_s
+
+
+class ThrottledError(CollectorError):
+    """A key has used up what it may.
+
+    Attributes:
+        retry_after_s: whole seconds after which to try again.
+    """
+
+    def __init__(self, what: str, retry_after_s: int) -> None:
+        """Say what is used up, and when to come back."""
+        super().__init__(f"{what}; nothing was taken in. Send the same request again in {retry_after_s} s")
         self.retry_after_s = retry_after_s
 
 

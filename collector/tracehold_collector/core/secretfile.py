@@ -23,12 +23,18 @@ def prepare_folder(path: Path) -> None:
         raise StoreError(f"cannot use the data folder {path}: {error.strerror}. Choose another --data-dir") from error
 
 
-def load_or_create_key(path: Path, *, may_create: bool = True) -> bytes:
+def load_or_create_key(
+    path: Path,
+    *,
+    may_create: bool = True,
+    without: str = "users and sessions already stored cannot be recognised again",
+) -> bytes:
     """Return the key in `path`, made on first use.
 
     Args:
         path: the key file.
         may_create: whether this is the first use; a store that was filled with another key must not get a new one.
+        without: what cannot be done without this key, for the message.
 
     Two processes that start at once end up with the same key: the file is written under another name and linked
     into place, and the first link wins.
@@ -42,8 +48,7 @@ def load_or_create_key(path: Path, *, may_create: bool = True) -> bytes:
         key = bytes.fromhex(path.read_text(encoding="ascii"))
     except (OSError, ValueError) as error:
         raise StoreError(
-            f"cannot use the key file {path}: {type(error).__name__}. Restore it from a backup: without it, users and "
-            "sessions already stored cannot be recognised again"
+            f"cannot use the key file {path}: {type(error).__name__}. Restore it from a backup: without it, {without}"
         ) from error
     if len(key) != KEY_BYTES:
         raise StoreError(f"the key file {path} holds {len(key)} bytes, expected {KEY_BYTES}; restore it from a backup")

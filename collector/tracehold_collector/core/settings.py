@@ -17,6 +17,8 @@ from pydantic_settings import (
 )
 from tracehold.core.errors import ConfigurationError
 
+from tracehold_collector.core.accessfile import holds_keys
+
 CONFIG_FILE = "tracehold.toml"
 DEFAULT_PORT = 4318
 DEFAULT_GRPC_PORT = 4317
@@ -43,7 +45,7 @@ class CollectorSettings(BaseSettings):
         description="folder of the store",
     )
     api_key: SecretStr | None = Field(
-        None, description="the key senders and readers must show as 'Authorization: Bearer ...' or 'x-api-key: ...'"
+        None, description="one key for everything, shown as 'Authorization: Bearer ...' or 'x-api-key: ...'"
     )
     tenant: str = Field("default", min_length=1, max_length=128, description="whose data this collector takes in")
     forward: str | None = Field(None, description="OTLP/HTTP endpoint that gets a copy of what is taken in")
@@ -79,11 +81,8 @@ class CollectorSettings(BaseSettings):
 
     @model_validator(mode="after")
     def _outside_needs_a_key(self) -> CollectorSettings:
-        if self.api_key is None and not is_loopback(self.host):
-            raise ValueError(
-                f"refusing to listen on {self.host} without an API key: anyone who reaches it could read every trace. "
-                "Make a key with 'openssl rand -hex 24' and set it as TRACEHOLD_API_KEY, or listen on 127.0.0.1"
-            )
+        if self.api_key is None and not is_loopback(self.host) and not holds_keys(self.data_dir):
+            raise ValueError(no_key_for(self.host))
         return self
 
     @model_validator(mode="after")
@@ -118,6 +117,15 @@ def load_settings(**flags: Any) -> CollectorSettings:
             for fault in error.errors(include_input=False, include_url=False)
         ]
         raise ConfigurationError("; ".join(faults)) from None
+
+
+def no_key_for(host: str) -> str:
+    """Return why a collector without a key does not listen on `host`, and how to make one."""
+    return (
+        f"refusing to listen on {host} without an API key: anyone who reaches it could read every trace. Make one with "
+        "'tracehold keys create NAME --role admin --role content', or set TRACEHOLD_API_KEY to one from 'openssl rand "
+        "-hex 24', or listen on 127.0.0.1"
+    )
 
 
 def is_loopback(host: str) -> bool:

@@ -67,7 +67,7 @@ def decode_events(body: bytes, *, encoding: Literal["ndjson", "json"], context: 
     else:
         items = _read_array(body, context)
     batch = Batch()
-    spans = OpenSpans()
+    spans: dict[str, OpenSpans] = {}
     for count, item in enumerate(items, start=1):
         if count > limits.max_items:
             raise TooLargeError(
@@ -98,13 +98,13 @@ def read_lines(lines: Iterable[tuple[bytes, str, int]], context: NormaliseContex
         yield Item(parsed.value, text, position, where, parsed.replaced)
 
 
-def take(item: Item | Rejection, batch: Batch, spans: OpenSpans, context: NormaliseContext) -> None:
+def take(item: Item | Rejection, batch: Batch, spans: dict[str, OpenSpans], context: NormaliseContext) -> None:
     """Normalise one item into `batch`, as a record or as a rejection.
 
     Args:
         item: as `read_lines` gives it.
         batch: where the result goes.
-        spans: what the body or file has opened so far.
+        spans: what the body or file has opened so far, by tenant.
         context: whose events these are.
     """
     if isinstance(item, Rejection):
@@ -133,19 +133,26 @@ def looks_like_event(value: Any) -> bool:
     return isinstance(own_type, str) and (own_type in EVENT_TYPES or not _OWN_KEYS.isdisjoint(value))
 
 
-def _normalise(item: Item, spans: OpenSpans, context: NormaliseContext) -> Record:
+def _normalise(item: Item, spans: dict[str, OpenSpans], context: NormaliseContext) -> Record:
     value = item.value
     if not isinstance(value, dict):
         raise ItemError("an event must be a JSON object")
     inner = value.get("event")
     if isinstance(inner, dict) and "type" not in value:
         stream = value.get("stream")
-        return engine_record(inner, stream if isinstance(stream, str) else None, spans, context)
+        return _engine(inner, stream if isinstance(stream, str) else None, spans, context)
     if "specversion" in value:
-        return engine_record(from_cloud_event(value), None, spans, context)
+        return _engine(from_cloud_event(value), None, spans, context)
     if _is_engine(value):
-        return engine_record(value, None, spans, context)
-    return tracer_record(value, context, raw=item.raw, position=item.position)
+        return _engine(value, None, spans, context)
+    return tracer_record(value, context.of(value.get("tenant")), raw=item.raw, position=item.position)
+
+
+def _engine(
+    event: Mapping[str, Any], stream: str | None, spans: dict[str, OpenSpans], context: NormaliseContext
+) -> Record:
+    own = context.of(event.get("tenant"))
+    return engine_record(event, stream, spans.setdefault(own.tenant, OpenSpans()), own)
 
 
 def _is_engine(value: Mapping[str, Any]) -> bool:

@@ -12,7 +12,7 @@ from tracehold_collector.decode.otlp_json import read_json
 from tracehold_collector.decode.otlp_logs import read_logs_json, read_logs_protobuf
 from tracehold_collector.decode.otlp_metrics import points_in_json, points_in_protobuf
 from tracehold_collector.decode.otlp_protobuf import read_protobuf
-from tracehold_collector.normalise.context import NormaliseContext
+from tracehold_collector.normalise.context import ItemError, NormaliseContext
 from tracehold_collector.normalise.log_item import LogItem
 from tracehold_collector.normalise.logs import log_record
 from tracehold_collector.normalise.span_item import SpanItem
@@ -52,7 +52,7 @@ def decode_otlp_logs(body: bytes, *, encoding: Encoding, context: NormaliseConte
     def record(item: LogItem) -> Record:
         digest = item.digest()
         place = seen[digest] = seen.get(digest, -1) + 1
-        return log_record(item, context, digest=digest, place=place)
+        return log_record(item, context.of(item.shared.tenant), digest=digest, place=place)
 
     return _collect(items, record, "log record", context)
 
@@ -82,7 +82,7 @@ def collect_spans(items: Iterator[SpanItem | Rejection], context: NormaliseConte
     Raises:
         TooLargeError: more spans than `limits.max_items`.
     """
-    return _collect(items, lambda span: span_record(span, context), "span", context)
+    return _collect(items, lambda span: span_record(span, context.of(span.shared.tenant)), "span", context)
 
 
 def _collect(
@@ -100,6 +100,8 @@ def _collect(
             continue
         try:
             batch.records.append(record(item))
+        except ItemError as error:
+            batch.rejected.append(Rejection(f"{word} {item.span_id or count - 1}", str(error)))
         except Exception as error:  # noqa: BLE001 - one odd item must not take its neighbours down
             where = f"{word} {item.span_id or count - 1}"
             batch.rejected.append(Rejection(where, f"the {word} cannot be read ({type(error).__name__}); report it"))

@@ -25,5 +25,6 @@ def share(resource: dict[str, Any], scope: dict[str, Any], context: NormaliseCon
     return Shared(
         service=attributes.get("service.name"),
         run_id=attributes.get("tracehold.run_id") or attributes.get("tracehold.run.id"),
+        tenant=attributes.get("tracehold.tenant"),
         content=clean_content(said, context) if said else {},
     )

@@ -12,7 +12,8 @@ from typing import Any, Final
 from tracehold_collector.jaeger.envelope import column_filters
 from tracehold_collector.jaeger.tags import matches
 from tracehold_collector.jaeger.view import TraceView, record_view, trace_view
-from tracehold_collector.store.reader import Access, Reader
+from tracehold_collector.store.reader import NO_CONTENT, Access, Reader
+from tracehold_collector.store.records import StoredTrace
 
 DEFAULT_TRACES: Final = 20
 MAX_SPANS: Final = 100_000
@@ -80,17 +81,23 @@ def find_traces(reader: Reader, search: Search, access: Access) -> Found:
 
 def load_traces(reader: Reader, found: Found, access: Access) -> list[TraceView]:
     """Return the traces that were found, in their order; one erased meanwhile is left out."""
-    # Whoever may read a trace may read what its spans said: keys have no narrower role yet.
     stored = reader.traces({trace_id for _, trace_id in found.keys}, access, max_events=MAX_SPANS, with_content=True)
     by_key = {(one.tenant, one.trace_id): one for one in stored}
-    return [trace_view(by_key[key]) for key in found.keys if key in by_key]
+    return [_view(by_key[key], access) for key in found.keys if key in by_key]
 
 
 def load_by_id(reader: Reader, trace_ids: Sequence[str], access: Access) -> list[TraceView]:
     """Return traces by their ids (32 lower-case hex digits), in their order: one a tenant that has it."""
     stored = reader.traces(trace_ids, access, max_events=MAX_SPANS, with_content=True)
     place = {trace_id: number for number, trace_id in enumerate(trace_ids)}
-    return [trace_view(one) for one in sorted(stored, key=lambda one: (place[one.trace_id], one.tenant))]
+    return [_view(one, access) for one in sorted(stored, key=lambda one: (place[one.trace_id], one.tenant))]
+
+
+def _view(stored: StoredTrace, access: Access) -> TraceView:
+    view = trace_view(stored)
+    if not access.content:
+        view.warnings.append(NO_CONTENT)
+    return view
 
 
 def _open_and_find(
@@ -117,6 +124,8 @@ def _open_and_find(
                     return Found(list(keys), [])
         opened += len(batch)
     warnings = []
+    if not access.content:
+        warnings.append(f"only envelopes were searched for the tags {', '.join(sorted(tags))[:200]}; {NO_CONTENT}")
     if len(candidates) > MAX_OPENED or not all_read:
         warnings.append(
             f"the tags {', '.join(sorted(tags))[:200]} are content: only the newest spans that match otherwise were "

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from tracehold_collector.core.errors import CollectorError
 from tracehold_collector.core.limits import DEFAULT_LIMITS, Limits
@@ -19,11 +20,13 @@ class NormaliseContext:
     """Whose items these are and by what rules they are read.
 
     Attributes:
-        tenant: whose data it is; an item's own claim is never obeyed here.
+        tenant: whose data it is.
         pseudonyms: for users and sessions; made for the same tenant.
         cleaner: masks everything that goes into a record.
         limits: on sizes, depth and names.
         now_ns: when the request came in, UTC nanoseconds.
+        select: for a key of several tenants, gives the context of the tenant an item claims; `None` when the key has
+            one, and a claim is never obeyed.
     """
 
     tenant: str
@@ -31,6 +34,15 @@ class NormaliseContext:
     cleaner: Cleaner
     limits: Limits = DEFAULT_LIMITS
     now_ns: int = 0
+    select: Callable[[object], NormaliseContext] | None = field(default=None, repr=False, compare=False)
+
+    def of(self, claim: object) -> NormaliseContext:
+        """Return the context of an item that claims the tenant `claim`; `None` claims nothing.
+
+        Raises:
+            ItemError: the key may not write that tenant.
+        """
+        return self if self.select is None else self.select(claim)
 
     def name(self, value: object) -> str | None:
         """Return `value` as an envelope name, or `None` when it is none."""

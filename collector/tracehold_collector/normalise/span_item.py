@@ -13,12 +13,14 @@ class Shared:
     Attributes:
         service: the resource's `service.name`, raw.
         run_id: a run id that the resource claims for all its spans, raw.
+        tenant: the tenant that the resource claims, raw.
         content: the parts of a span's content that say this, masked already; every span refers to the same
             objects.
     """
 
     service: Any = None
     run_id: Any = None
+    tenant: Any = None
     content: dict[str, Any] = field(default_factory=dict)
 
 

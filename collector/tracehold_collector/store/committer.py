@@ -191,28 +191,30 @@ class Committer:
     def _select_new(self, submissions: Sequence[Sequence[Record]]) -> tuple[list[Record], list[Receipt]]:
         """Sort out duplicates: within the batch by a set, against the store by the filter and, where unsure, by SQL."""
         ids = [record.event_id for records in submissions for record in records]
+        # Of one tenant: what another has under the same id takes nothing away here, and is not told.
         taken = self._stored(ids) if ids else set()
         fresh: list[Record] = []
         receipts: list[Receipt] = []
         for records in submissions:
             before = len(fresh)
             for record in records:
-                if record.event_id not in taken:
-                    taken.add(record.event_id)
+                key = (record.tenant, record.event_id)
+                if key not in taken:
+                    taken.add(key)
                     fresh.append(record)
             accepted = len(fresh) - before
             receipts.append(Receipt(accepted, len(records) - accepted))
         return fresh, receipts
 
-    def _stored(self, ids: list[bytes]) -> set[bytes]:
+    def _stored(self, ids: list[bytes]) -> set[tuple[str, bytes]]:
         maybe = self._seen.maybe(ids)
         if not maybe.any():
             return set()
         unsure = [uuid.UUID(bytes=ids[place]) for place in maybe.nonzero()[0]]
         rows = self._database.connection.execute(
-            "SELECT event_id FROM events WHERE event_id IN (SELECT unnest(?::UUID[]))", [unsure]
+            "SELECT tenant, event_id FROM events WHERE event_id IN (SELECT unnest(?::UUID[]))", [unsure]
         ).fetchall()
-        return {row[0].bytes for row in rows}
+        return {(tenant, event_id.bytes) for tenant, event_id in rows}
 
     def _load_seen(self) -> None:
         result = self._database.connection.execute("SELECT event_id::VARCHAR FROM events")

@@ -20,10 +20,21 @@ from tracehold_collector.store.records import StoredTrace, read_records, read_tr
 
 DEFAULT_TIMEOUT_S = 30.0
 
+NO_CONTENT = "what was said is left out: this key does not have the role content"
+
 MAX_PACKED_BYTES = 16 * 1024 * 1024
 """Compressed content that one answer may be made of; unpacked it is about ten times that."""
 
 _T = TypeVar("_T")
+
+_EVENT = """
+SELECT *
+FROM events
+WHERE event_id = $key
+  AND ($tenants::VARCHAR[] IS NULL OR list_contains($tenants::VARCHAR[], tenant))
+ORDER BY received_at
+LIMIT 1
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +43,11 @@ class Access:
 
     Attributes:
         tenants: the tenants whose data it is allowed; `None` is all.
+        content: whether it may see what was said, beside the envelope.
     """
 
     tenants: tuple[str, ...] | None = None
+    content: bool = True
 
 
 class Reader:
@@ -79,14 +92,13 @@ class Reader:
         key = _uuid(event_id)
 
         def read(cursor: duckdb.DuckDBPyConnection) -> tuple[dict[str, Any], dict[str, Any] | None] | None:
-            cursor.execute("SELECT * FROM events WHERE event_id = ? LIMIT 1", [key])
+            cursor.execute(_EVENT, {"key": key, "tenants": _tenants(access)})
             rows = cursor.fetchall()
             if not rows:
                 return None
             envelope = dict(zip([column[0] for column in cursor.description or []], rows[0], strict=True))
-            if access.tenants is not None and envelope["tenant"] not in access.tenants:
-                return None
-            return envelope, _contents(cursor, [key], access).get(key)
+            only = Access((envelope["tenant"],), access.content)
+            return envelope, _contents(cursor, [key], only).get(key)
 
         return self._run(read)
 
@@ -112,7 +124,7 @@ class Reader:
             with_content: whether to read what the events said; what does not fit into `MAX_PACKED_BYTES` is left out
                 and counted in `StoredTrace.unread`.
         """
-        packed = MAX_PACKED_BYTES if with_content else 0
+        packed = MAX_PACKED_BYTES if with_content and access.content else 0
         return self._run(
             lambda cursor: read_traces(cursor, trace_ids, _tenants(access), max_events=max_events, max_packed=packed)
         )
@@ -120,17 +132,16 @@ class Reader:
     def records(
         self, event_ids: Collection[str], access: Access, *, between_ns: tuple[int, int]
     ) -> tuple[dict[str, Record], bool]:
-        """Return events as records with their contents, by id, and whether every content fitted in the answer.
+        """Return events as records with the contents the asker may see, by id, and whether each of these fitted in.
 
         Args:
             event_ids: UUIDs as text, as queries give them.
             access: what the asker may see.
             between_ns: the first and the last start among them; one without a start is not found.
         """
+        packed = MAX_PACKED_BYTES if access.content else 0
         return self._run(
-            lambda cursor: read_records(
-                cursor, event_ids, _tenants(access), between_ns=between_ns, max_packed=MAX_PACKED_BYTES
-            )
+            lambda cursor: read_records(cursor, event_ids, _tenants(access), between_ns=between_ns, max_packed=packed)
         )
 
     def ping(self) -> None:
@@ -175,6 +186,8 @@ def _time_limit(cursor: duckdb.DuckDBPyConnection, timeout_s: float) -> Iterator
 def _contents(
     cursor: duckdb.DuckDBPyConnection, keys: Sequence[uuid.UUID], access: Access
 ) -> dict[uuid.UUID, dict[str, Any] | None]:
+    if not access.content:
+        return {}
     tenants = _tenants(access)
     places = cursor.execute(
         """

@@ -80,6 +80,7 @@ steps AS MATERIALIZED (
 ),
 following AS (
     SELECT
+        page.tenant,
         page.event_id,
         arg_min(
             {'id': steps.event_id::VARCHAR, 'what': concat_ws(' ', steps.type, steps.name, steps.status)},
@@ -96,7 +97,7 @@ following AS (
       ON steps.tenant = page.tenant
      AND steps.run_id = page.run_id
      AND (steps.happened_at, coalesce(steps.seq, 0), steps.event_id) > (page.started_at, page.seq, page.event_id)
-    GROUP BY page.event_id
+    GROUP BY page.tenant, page.event_id
 )
 SELECT
     make_timestamp(page.started_at // 1000) AS at,
@@ -117,5 +118,5 @@ SELECT
     following.event.what AS next_event,
     (SELECT count(*) FROM denials) AS total
 FROM page
-LEFT JOIN following USING (event_id)
+LEFT JOIN following USING (tenant, event_id)
 ORDER BY page.started_at DESC NULLS LAST, page.seq DESC, page.event_id DESC

@@ -90,7 +90,7 @@ def spending(database: Database) -> Iterator[Callable[..., None]]:
 
 
 def states(database: Database, *budgets: Budget) -> list[Any]:
-    return Budgets(budgets, Reader(database), PEOPLE, Access(tenants=("default",)), now=lambda: NOW).states()
+    return Budgets(budgets, Reader(database), PEOPLE, now=lambda: NOW).states(Access(tenants=("default",)))
 
 
 def test_a_budget_tells_what_is_spent_and_what_the_period_will_come_to(database: Database, spending: Any) -> None:
@@ -120,9 +120,8 @@ def test_a_state_is_a_word_for_the_spend_and_the_forecast(
         [Budget(usd=usd, period="month", warn_at=0.75)],
         Reader(database),
         PEOPLE,
-        Access(),
         now=lambda: datetime(2026, 6, 30, 23, tzinfo=UTC),
-    ).states()
+    ).states(Access())
     assert found.state == ("over" if usd < 15 else state)
 
 
@@ -136,8 +135,18 @@ def test_calls_without_a_price_are_told_and_never_free(database: Database, spend
 def test_nothing_is_forecast_from_the_first_hours(database: Database, spending: Any) -> None:
     spending(1.0, started_at=int(datetime(2026, 6, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000_000)
     early = datetime(2026, 6, 1, 2, tzinfo=UTC)
-    (found,) = Budgets([Budget(usd=10)], Reader(database), PEOPLE, Access(), now=lambda: early).states()
+    (found,) = Budgets([Budget(usd=10)], Reader(database), PEOPLE, now=lambda: early).states(Access())
     assert (found.spent_usd, found.forecast_usd, found.state) == (1.0, None, "ok")
+
+
+def test_who_may_not_see_a_tenant_is_told_nothing_of_its_budget(database: Database, spending: Any) -> None:
+    spending(3.0, tenant="acme")
+    written = [Budget(usd=10, by="tenant", value="acme"), Budget(usd=10)]
+    budgets = Budgets(written, Reader(database), PEOPLE, now=lambda: NOW)
+    assert [state.spent_usd for state in budgets.states(Access())] == [3.0, 3.0]
+    assert [(state.by, state.spent_usd) for state in budgets.states(Access(tenants=("other",)))] == [
+        ("everything", 0.0)
+    ]
 
 
 def test_a_persons_budget_is_told_under_the_pseudonym(database: Database, spending: Any) -> None:
@@ -149,9 +158,7 @@ def test_a_persons_budget_is_told_under_the_pseudonym(database: Database, spendi
 
 def test_a_budget_that_gets_worse_is_said_once_a_period(database: Database, spending: Any) -> None:
     moment = [NOW]
-    budgets = Budgets(
-        [Budget(usd=100, name="all")], Reader(database), PEOPLE, Access(tenants=("default",)), now=lambda: moment[0]
-    )
+    budgets = Budgets([Budget(usd=100, name="all")], Reader(database), PEOPLE, now=lambda: moment[0])
     watch = BudgetWatch(budgets)
     with capture_logs() as logs:
         for usd in (10.0, 80.0, 0.0, 20.0, 0.0):

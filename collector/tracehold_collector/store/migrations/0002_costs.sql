@@ -31,10 +31,10 @@ SELECT
     )
 FROM events
 LEFT JOIN (
-    SELECT event_id, arg_max(cost_usd, priced_at) AS cost_usd, arg_max(price_source, priced_at) AS price_source
+    SELECT tenant, event_id, arg_max(cost_usd, priced_at) AS cost_usd, arg_max(price_source, priced_at) AS price_source
     FROM costs
-    GROUP BY event_id
-) AS later ON later.event_id = events.event_id;
+    GROUP BY tenant, event_id
+) AS later ON later.event_id = events.event_id AND later.tenant = events.tenant;  -- ids are chosen by senders
 
 -- What sums of spend are made of: each model call as it came, and what was changed about it later.
 CREATE VIEW spend_entries AS

@@ -15,7 +15,7 @@ SELECT
     priced.model,
     priced.provider
 FROM new_costs
-JOIN priced_events AS priced ON priced.event_id = new_costs.event_id;
+JOIN priced_events AS priced ON priced.event_id = new_costs.event_id AND priced.tenant = new_costs.tenant;
 
 INSERT INTO run_deltas BY NAME
 SELECT

@@ -1,0 +1,65 @@
+"""What each address asks of a key. Data, and complete: an address without a line here is refused to everyone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from tracehold_collector.access.roles import Role
+
+OPEN_PATHS: Final = frozenset({"/healthz", "/readyz"})
+"""What a load balancer may ask without a key; they say up or down and nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What an address asks for.
+
+    Attributes:
+        role: the role a key must have.
+        act: what using it is, for the access log. `ingest` and `watch` are logged only when refused: a record has its
+            sender's marks itself, and a metric says nothing about anyone.
+        every_tenant: whether the answer is about all tenants together, and so only for a key that names them all.
+    """
+
+    role: Role
+    act: Literal["ingest", "read", "admin", "watch"]
+    every_tenant: bool = False
+
+
+_INGEST: Final = Need("ingest", "ingest")
+_READ: Final = Need("read", "read")
+
+HTTP: Final[dict[str, Need]] = {
+    "/v1/events": _INGEST,
+    "/v1/traces": _INGEST,
+    "/v1/logs": _INGEST,
+    "/v1/metrics": _INGEST,
+    "/api/v1/queries": Need("read", "watch"),
+    "/api/v1/queries/{name}": _READ,
+    "/api/v1/events/{event_id}": _READ,
+    "/api/v1/contents": _READ,
+    "/api/v1/prices/apply": Need("admin", "admin"),
+    "/api/v1/budgets": _READ,
+    "/api/v1/access-log": Need("audit", "read"),
+    "/api/services": _READ,
+    "/api/services/{service:path}/operations": _READ,
+    "/api/operations": _READ,
+    "/api/traces": _READ,
+    "/api/traces/{trace_id}": _READ,
+    "/api/dependencies": _READ,
+    "/api/v3/services": _READ,
+    "/api/v3/operations": _READ,
+    "/api/v3/traces": _READ,
+    "/api/v3/traces/{trace_id}": _READ,
+    "/api/v3/trace-summaries": _READ,
+    "/metrics": Need("read", "watch", every_tenant=True),
+}
+"""By the path of the route, place-holders and all."""
+
+GRPC: Final[dict[str, Need]] = {
+    "opentelemetry.proto.collector.trace.v1.TraceService": _INGEST,
+    "opentelemetry.proto.collector.logs.v1.LogsService": _INGEST,
+    "opentelemetry.proto.collector.metrics.v1.MetricsService": _INGEST,
+}
+"""By the name of the service."""
