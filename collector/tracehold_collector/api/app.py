@@ -13,8 +13,11 @@ from starlette.routing import BaseRoute, Route
 from tracehold_collector.access.gate import Gate
 from tracehold_collector.access.journal import AccessLog
 from tracehold_collector.api import access_log, health, ingest, jaeger, jaeger_v3, prices, reads
+from tracehold_collector.api import budgets as budgets_api
 from tracehold_collector.api.access import AccessMiddleware
 from tracehold_collector.api.errors import on_collector_error, on_method_not_allowed, on_unforeseen
+from tracehold_collector.budgets import Budgets
+from tracehold_collector.budgets.watch import BudgetWatch
 from tracehold_collector.core.errors import CollectorError
 from tracehold_collector.forward import Forwarder
 from tracehold_collector.pipeline import Intake
@@ -35,6 +38,8 @@ def build_app(
     data_dir: Path,
     forwarder: Forwarder | None = None,
     repricer: Repricer | None = None,
+    watch: BudgetWatch | None = None,
+    budgets: Budgets | None = None,
 ) -> Starlette:
     """Return the ASGI application.
 
@@ -48,6 +53,8 @@ def build_app(
         data_dir: the folder of the store, where the access log is read.
         access_log_file: where it is noted who asked for what.
         repricer: prices stored calls once more when asked.
+        watch: looks at the budgets, for its metrics.
+        budgets: what may be spent.
     """
     routes: list[BaseRoute] = [
         Route("/v1/events", ingest.post_events, methods=["POST"]),
@@ -59,6 +66,7 @@ def build_app(
         Route("/api/v1/events/{event_id}", reads.get_event),
         Route("/api/v1/contents", reads.get_contents),
         Route("/api/v1/prices/apply", prices.apply_prices, methods=["POST"]),
+        Route("/api/v1/budgets", budgets_api.list_budgets),
         Route("/api/v1/access-log", access_log.get_access_log),
         *jaeger.ROUTES,
         *jaeger_v3.ROUTES,
@@ -82,7 +90,8 @@ def build_app(
     app.state.meters = gate.meters
     app.state.data_dir = data_dir
     app.state.repricer = repricer
-    app.state.metrics = health.registry(health.StoreMetrics(database, writer, intake, forwarder))
+    app.state.budgets = budgets
+    app.state.metrics = health.registry(health.StoreMetrics(database, writer, intake, forwarder, watch))
     return app
 
 

@@ -38,6 +38,8 @@ class CollectorSettings(BaseSettings):
     )
     grpc: bool = Field(True, description="whether to take OTLP/gRPC in")
     grpc_port: int = Field(DEFAULT_GRPC_PORT, ge=0, le=65535, description="port for OTLP/gRPC; 0 picks one")
+    tls_cert: Path | None = Field(None, description="PEM file of the certificate chain; then both ports speak TLS")
+    tls_key: Path | None = Field(None, description="PEM file of its private key, without a password")
     data_dir: Path = Field(
         default_factory=lambda: Path(platformdirs.user_data_dir("tracehold", appauthor=False)),
         description="folder of the store",
@@ -52,6 +54,7 @@ class CollectorSettings(BaseSettings):
     )
     memory_limit: str = Field("1GB", pattern=r"^\d+(\.\d+)?\s*([KMGT]i?B|%)$", description="DuckDB's memory budget")
     prices: Path | None = Field(None, description="your own prices, a TOML file; asked before the bundled ones")
+    budgets: Path | None = Field(None, description="what may be spent, a TOML file; told and watched, not enforced")
     query_timeout_s: float = Field(30.0, gt=0, description="seconds after which a question is stopped")
     max_queued: int = Field(50_000, ge=1, description="events that may wait to be written before senders get 429")
     max_body_bytes: int = Field(32 * 1024 * 1024, ge=1024, description="largest request body, in bytes")
@@ -80,6 +83,12 @@ class CollectorSettings(BaseSettings):
     def _outside_needs_a_key(self) -> CollectorSettings:
         if self.api_key is None and not is_loopback(self.host) and not holds_keys(self.data_dir):
             raise ValueError(no_key_for(self.host))
+        return self
+
+    @model_validator(mode="after")
+    def _certificate_and_key(self) -> CollectorSettings:
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise ValueError("tls_cert and tls_key go together: give both PEM files, or neither")
         return self
 
     @model_validator(mode="after")
