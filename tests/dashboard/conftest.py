@@ -80,11 +80,10 @@ class FakeCollector:
         if path == "/api/v1/contents":
             ids = [value for name, value in params if name == "event_id"]
             assert len(ids) <= 200
-            return _json(200, {"contents": {event_id: self.contents.get(event_id) for event_id in ids}})
-        if path == "/api/v1/budgets" and self.budgets:  # an older collector has no such path
-            return _json(200, {"budgets": self.budgets})
             found = {event_id: None if self.withheld else self.contents.get(event_id) for event_id in ids}
             return _json(200, {"contents": found, **self.withheld})
+        if path == "/api/v1/budgets" and self.budgets:  # an older collector has no such path
+            return _json(200, {"budgets": self.budgets})
         return _json(404, {"error": "no such path", "hint": ""})
 
     def _query(self, name: str, params: dict[str, str], accept: str) -> tuple[int, str, bytes]:
