@@ -14,6 +14,9 @@ def decode_file(path: Path, context: NormaliseContext) -> Batch:
     """Everything a file decodes to."""
     whole = Batch()
     for piece in read_pieces(path):
+        whole.rejected += piece.rejected
+        if not piece.body and piece.rejected:
+            continue
         if piece.path == "/v1/events":
             encoding = "ndjson" if piece.content_type == "application/x-ndjson" else "json"
             batch = decode_events(piece.body, encoding=encoding, context=context)

@@ -106,14 +106,13 @@ def test_a_logs_file_is_refused_by_name(context: NormaliseContext) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "claude-code-transcripts/edge_cases.jsonl",
-        "claude-code-transcripts/ccusage-session-alpha.jsonl",
         "interbolt-agentdojo/interbolt_events.jsonl",
         "interbolt-agentdojo/call_records.jsonl",
         "agent-governance-toolkit/trading_audit_trail.json",
         "tau-bench-airline/gpt-4o-airline.trial0.subset.json",
         "openai-agents-run-state/v1_0.json",
-        "inspect-ai-logs/log_tool_call_error.json",
+        "who-and-when/hand-crafted-24.json",
+        "langwatch/codex-B.session_task_turn.json",
     ],
 )
 def test_another_programs_log_is_refused_and_not_misread(name: str, traces: Path, context: NormaliseContext) -> None:
