@@ -17,7 +17,7 @@ from tracehold_collector.decode.events import looks_like_event
 from tracehold_collector.decode.json_text import parse_json
 from tracehold_collector.decode.otlp_signals import SIGNALS
 from tracehold_collector.load.piece import PIECE_BYTES, Piece
-from tracehold_collector.load.session_files import document_pieces, line_pieces, wrong_form
+from tracehold_collector.load.session_files import archive_pieces, document_pieces, line_pieces, wrong_form
 from tracehold_collector.sessions import READERS, Form, Reader, recognise
 
 PIECE_LINES: Final = 20_000
@@ -32,7 +32,8 @@ _OTLP_KEYS: Final = frozenset(signal.resources for signal in SIGNALS)
 _LINES: Final = frozenset({".jsonl", ".ndjson"})
 _DOCUMENTS: Final = frozenset({".json", ".traj"})
 _PROTOBUF: Final = frozenset({".pb", ".binpb"})
-SUFFIXES: Final = _LINES | _DOCUMENTS | _PROTOBUF
+_ARCHIVES: Final = frozenset({".eval"})
+SUFFIXES: Final = _LINES | _DOCUMENTS | _PROTOBUF | _ARCHIVES
 
 READ: Final = (
     "JSON lines (.jsonl, .ndjson: Tracer events, CloudEvents, engine logs or OTLP requests), JSON (.json: an OTLP "
@@ -86,7 +87,9 @@ def read_pieces(path: Path, offset: int = 0, form: Form = Form.AUTO) -> Iterator
     suffix = _suffix(path)
     try:
         with _open(path) as file:
-            if suffix in _LINES or (suffix not in _PROTOBUF and _holds_several_documents(file)):
+            if suffix in _ARCHIVES:
+                yield from archive_pieces(path, file, READERS.get(form))
+            elif suffix in _LINES or (suffix not in _PROTOBUF and _holds_several_documents(file)):
                 reader = _line_reader(path, file, form)
                 file.seek(0)
                 yield from line_pieces(reader, file) if reader else _line_pieces(path, file, offset)

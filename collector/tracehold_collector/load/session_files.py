@@ -12,7 +12,8 @@ import orjson
 from tracehold_collector.core.errors import BadBodyError
 from tracehold_collector.core.record import Rejection
 from tracehold_collector.load.piece import PIECE_BYTES, Piece
-from tracehold_collector.sessions import Event, Reader, read_lines
+from tracehold_collector.sessions import READERS, Event, Reader, read_lines
+from tracehold_collector.sessions.inspect_ai import archive
 
 _MAX_EVENT_BYTES: Final = 24 * 1024 * 1024
 """What a collector takes in one request, with room to spare."""
@@ -50,6 +51,29 @@ def document_pieces(reader: Reader, path: Path, document: Any, size: int) -> Ite
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise BadBodyError(f"{path} cannot be read as {reader.title} ({type(error).__name__}); report it") from error
     yield from pending.flush(size)
+
+
+def archive_pieces(path: Path, file: IO[bytes] | gzip.GzipFile, wanted: Reader | None) -> Iterator[Piece]:
+    """Yield the requests that an `.eval` file of Inspect becomes.
+
+    Args:
+        path: of the file, for errors.
+        file: at its beginning.
+        wanted: what it is said to be, if that was said.
+
+    Raises:
+        BadBodyError: it is said to be something else, or cannot be read.
+    """
+    reader = READERS["inspect"]
+    if wanted is not None and wanted is not reader:
+        raise wrong_form(path, wanted, [reader.title])
+    try:
+        document = archive(file)
+    except BadBodyError as error:
+        raise BadBodyError(f"{path} cannot be read: {error}") from error
+    if not reader.looks(document):
+        raise BadBodyError(f"{path} is not {reader.title}: its header names no task")
+    yield from document_pieces(reader, path, document, path.stat().st_size)
 
 
 class _Pending:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, Final
 
-from tracehold_collector.sessions import claude_code
+from tracehold_collector.sessions import atif, claude_code, codex, inspect_ai, openhands, swe_agent
 from tracehold_collector.sessions.reading import Event, Reader, read_lines
 
-READERS: Final[dict[str, Reader]] = {reader.name: reader for reader in (claude_code.READER,)}
+READERS: Final[dict[str, Reader]] = {
+    module.READER.name: module.READER for module in (claude_code, codex, inspect_ai, swe_agent, openhands, atif)
+}
 """By the name that `--from` takes."""
 
 
@@ -17,6 +19,11 @@ class Form(StrEnum):
 
     AUTO = "auto"
     CLAUDE_CODE = "claude-code"
+    CODEX = "codex"
+    INSPECT = "inspect"
+    SWE_AGENT = "swe-agent"
+    OPENHANDS = "openhands"
+    ATIF = "atif"
 
 
 def recognise(value: Any, *, lines: bool) -> Reader | None:
