@@ -156,6 +156,10 @@ class _Reading:
             else:
                 yield from self._step(session, step, place, agent, inside)
 
+        if not alone and not any(_called(trajectory)):
+            # Of a trajectory that refers to others it is not said whether their tokens are in its totals.
+            yield from _unshown(session, steps, totals, agent)
+
     def _step(
         self, session: Session, step: dict[str, Any], place: int, agent: dict[str, Any], inside: str | None
     ) -> Iterator[Event | Rejection]:
@@ -216,6 +220,38 @@ class _Reading:
             child = self._by_name.get(reference)
             if child is not None and id(child) not in self._told:
                 yield from self.read(child, Session(_FORM, _key(child), self._run, session.service), inside)
+
+
+def _unshown(
+    session: Session, steps: list[Any], totals: dict[str, Any], agent: dict[str, Any]
+) -> Iterator[Event | Rejection]:
+    """Yield what the totals hold beyond the steps: calls that no step shows, such as one that was cut off."""
+    metrics = [mapping(mapping(step).get("metrics")) for step in steps]
+    rest = {ours: _rest(totals.get(key), metrics, ours) for key, ours in _TOTALS.items()}
+    rest = {key: count for key, count in rest.items() if count is not None}
+    if rest.get("prompt_tokens", 0) > 0 or rest.get("completion_tokens", 0) > 0:
+        yield session.event(
+            "unshown",
+            "llm_call",
+            name="calls that no step shows",
+            agent=text(agent.get("name")),
+            status="unset",
+            model=text(agent.get("model_name")),
+            usage=rest,
+            cost_usd=_rest(totals.get("total_cost_usd"), metrics, "cost_usd"),
+            totals=totals,
+        )
+
+
+def _rest(total: Any, metrics: list[dict[str, Any]], key: str) -> Any:
+    """Return what a total holds beyond the steps, or `None` when it is not known or less."""
+    parts = [part[key] for part in metrics if _is_number(part.get(key))]
+    rest = total - sum(parts) if _is_number(total) else -1
+    return rest if rest >= 0 else None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _paired(calls: list[dict[str, Any]], results: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:

@@ -63,7 +63,7 @@ def spent(records: list[Record]) -> list[int]:
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
 def test_a_shipped_trace_gives_the_counts_a_right_reader_finds(name: str, context: NormaliseContext) -> None:
-    expected = {key: value for key, value in EXPECTED[name].items() if key not in {"why", "spent"}}
+    expected = {key: value for key, value in EXPECTED[name].items() if key not in {"why", "spent", "stated"}}
     records, rejected = read(shipped(name), context)
     assert expected == counts(records, rejected)
 
@@ -79,12 +79,6 @@ def test_usage_of_spans_around_a_model_call_is_not_added_on_top(name: str, conte
 @pytest.mark.parametrize("name", sorted(EXPECTED))
 def test_the_shipped_copy_is_the_recorded_file(name: str, traces: Path) -> None:
     assert (traces / name).read_bytes() == shipped(name).read_bytes()
-
-
-def test_every_recorded_otlp_and_engine_file_has_an_expectation(traces: Path) -> None:
-    files = [*traces.rglob("*.otlp.json"), *traces.rglob("*.pb"), *(traces / "aaa-events-v0_2").glob("*.jsonl")]
-    names = {path.relative_to(traces).as_posix() for path in files}
-    assert names - {"opentelemetry-proto/logs.otlp.json"} == set(EXPECTED)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from support.decoding import decode_file
+from support.recorded import shipped
 from support.sessions import lines, records
 from tracehold_collector.core.record import Record
 from tracehold_collector.normalise.context import NormaliseContext
@@ -130,3 +131,12 @@ def test_what_no_rule_reads_is_kept(tmp_path: Path, context: NormaliseContext) -
     ]
     assert found[1].content is not None
     assert found[1].content["said"] == odd["payload"]
+
+
+def test_items_that_codex_wrote_are_read(tmp_path: Path, context: NormaliseContext) -> None:
+    recorded = json.loads(shipped("strands-evals/codex_session_rollout.json").read_text())["items"]
+    found = read(tmp_path, [META, TURN, *(item(n, **payload) for n, payload in enumerate(recorded))], context)
+    calls = by_kind(found, "tool")
+    assert [(call.name, call.status) for call in calls] == [("exec_command", "unset"), ("exec_command", "started")]
+    assert calls[0].content is not None
+    assert calls[0].content["params"]["yield_time_ms"] == 10_000

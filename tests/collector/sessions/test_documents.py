@@ -317,6 +317,15 @@ class TestAtif:
         beside = read(tmp_path, self.trajectory({"metrics": {"prompt_tokens": 9}}, final_metrics=totals), context)[0]
         assert (alone.input_tokens, alone.cost_usd) == (9, 0.25)
         assert (beside.input_tokens, beside.cost_usd) == (None, None)
+        less = read(tmp_path, self.trajectory({"metrics": {"prompt_tokens": 11}}, final_metrics=totals), context)
+        assert [call.input_tokens for call in by_kind(less, "llm")] == [11, None]
+
+    def test_what_the_totals_hold_beyond_the_steps_was_spent_too(self, traces: Path, context: NormaliseContext) -> None:
+        found = list(records(traces / "phoenix-atif/harbor_terminus2_timeout.json", context).values())
+        calls = by_kind(found, "llm")
+        assert [call.name for call in calls if call.status == "unset"] == ["calls that no step shows"]
+        assert sum(call.input_tokens or 0 for call in calls) == 982
+        assert sum(call.cost_usd or 0 for call in calls) == pytest.approx(0.003905)
 
     def test_trajectories_that_refer_to_each_other_end(self, tmp_path: Path, context: NormaliseContext) -> None:
         def refers(name: str, to: str) -> dict[str, Any]:
