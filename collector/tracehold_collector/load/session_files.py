@@ -86,7 +86,11 @@ class _Pending:
         if isinstance(item, Rejection):
             self._rejected.append(item)
             return
-        line = orjson.dumps(item) + b"\n"
+        try:
+            line = orjson.dumps(item) + b"\n"
+        except orjson.JSONEncodeError:
+            self._rejected.append(Rejection(str(item["event_id"]), "the event holds a number beyond 64 bits"))
+            return
         if len(line) > _MAX_EVENT_BYTES:
             self._rejected.append(
                 Rejection(str(item["event_id"]), f"the event has {len(line)} bytes, too many to send")

@@ -16,6 +16,7 @@ from tracehold_collector.sessions.reading import (
     Reader,
     Session,
     digest,
+    guarded,
     items,
     mapping,
     others,
@@ -154,7 +155,7 @@ class _Reading:
             if wrong is not None:
                 yield wrong
             else:
-                yield from self._step(session, step, place, agent, inside)
+                yield from guarded(where, self._step(session, step, place, agent, inside))
 
         if not alone and not any(_called(trajectory)):
             # Of a trajectory that refers to others it is not said whether their tokens are in its totals.

@@ -16,6 +16,7 @@ from tracehold_collector.sessions.reading import (
     Reader,
     Session,
     digest,
+    guarded,
     items,
     mapping,
     open_half,
@@ -27,7 +28,7 @@ from tracehold_collector.sessions.reading import (
 )
 
 _FORM: Final = "claude-code"
-_SPEAKERS: Final = frozenset({"user", "assistant"})
+_SPEAKERS: Final = ("user", "assistant")
 _SYNTHETIC: Final = "<synthetic>"
 """The model of what Claude Code wrote itself: an error in place of a reply, or a placeholder."""
 
@@ -104,11 +105,11 @@ def read(lines: Iterator[Line | Rejection]) -> Iterator[Event | Rejection]:
             waiting.append((line, line.value))
             continue
         for early, value in [*waiting, (line, line.value)]:
-            yield from transcript.take(early, value)
+            yield from guarded(f"line {early.number}", transcript.take(early, value))
         waiting.clear()
     for line, _ in waiting:
         yield Rejection(f"line {line.number}", "no line of the file tells its session")
-    yield from transcript.end()
+    yield from guarded("the end of the file", transcript.end())
 
 
 def _problem(value: Any) -> str | None:
@@ -229,7 +230,7 @@ class _Transcript:
             reply.ended = at
         usage = mapping(message.get("usage"))
         # Every line of a reply repeats its usage, the last ones with more output: counted once.
-        if (usage.get("output_tokens") or 0) >= (reply.usage.get("output_tokens") or 0):
+        if _count(usage) >= _count(reply.usage):
             reply.usage = usage or reply.usage
         content = message.get("content")
         reply.output += content if isinstance(content, list) else [content] if content else []
@@ -351,6 +352,12 @@ class _Transcript:
                 f"tool/{name}", "tool_call", started_at_ns=call.started, status="unset", **call.fields
             )
             yield event if call.followed else open_half(event)
+
+
+def _count(usage: dict[str, Any]) -> int:
+    """Return how many tokens of output a usage tells, 0 when it tells none."""
+    count = usage.get("output_tokens")
+    return count if type(count) is int else 0
 
 
 def _content(value: dict[str, Any]) -> Any:

@@ -19,6 +19,7 @@ from tracehold_collector.sessions.reading import (
     Reader,
     Session,
     digest,
+    guarded,
     mapping,
     open_half,
     others,
@@ -29,7 +30,7 @@ from tracehold_collector.sessions.reading import (
 )
 
 _FORM: Final = "codex"
-_LINES: Final = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
+_LINES: Final = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
 _CALLS: Final = frozenset({"function_call", "custom_tool_call", "local_shell_call"})
 _ENDS: Final = frozenset({"exec_command_end", "patch_apply_end", "mcp_tool_call_end"})
 """Event messages that say how a call ended; not every version keeps them in its rollouts."""
@@ -87,9 +88,9 @@ def read(lines: Iterator[Line | Rejection]) -> Iterator[Event | Rejection]:
                 yield Rejection(f"line {line.number}", "a rollout begins with a session_meta line that has an id")
                 continue
             rollout = _Rollout(name)
-        yield from rollout.take(line, line.value["payload"])
+        yield from guarded(f"line {line.number}", rollout.take(line, line.value["payload"]))
     if rollout is not None:
-        yield from rollout.end()
+        yield from guarded("the end of the file", rollout.end())
 
 
 def _session_name(value: dict[str, Any]) -> str | None:

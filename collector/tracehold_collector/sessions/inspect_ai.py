@@ -21,6 +21,7 @@ from tracehold_collector.sessions.reading import (
     Event,
     Reader,
     Session,
+    guarded,
     items,
     mapping,
     others,
@@ -54,7 +55,7 @@ def read(log: Any) -> Iterator[Event | Rejection]:
         if not isinstance(sample, dict):
             yield Rejection(where, "a sample must be an object")
             continue
-        yield from _sample(log, sample, where, alone=len(samples) == 1)
+        yield from guarded(where, _sample(log, sample, where, alone=len(samples) == 1))
 
 
 def archive(file: IO[bytes] | gzip.GzipFile) -> dict[str, Any]:

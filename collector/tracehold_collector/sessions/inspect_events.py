@@ -11,6 +11,7 @@ from tracehold_collector.core.record import Rejection
 from tracehold_collector.sessions.reading import (
     Event,
     Session,
+    guarded,
     items,
     mapping,
     open_half,
@@ -34,7 +35,7 @@ _USAGE: Final = {
 _APPROVALS: Final = {"approve": "allowed", "modify": "allowed", "reject": "rejected", "terminate": "rejected"}
 """What an approver said -> a decision; `escalate` hands over to the next approver and decides nothing."""
 
-_REFUSALS: Final = frozenset({"reject", "terminate"})
+_REFUSALS: Final = ("reject", "terminate")
 _HUMAN: Final = "human"
 _KINDS: Final = {
     "sample_init": "session",
@@ -126,7 +127,7 @@ class _Sample:
                 yield problem
                 continue
             name = text(event.get("uuid")) or f"{local}/{place}"
-            yield from self._event(attached(event, self._attachments), name, place, inside)
+            yield from guarded(spot, self._event(attached(event, self._attachments), name, place, inside))
             # Older logs hold what happened inside of a call in the call itself.
             yield from self.read(items(event.get("events")), spot, name, name)
         if inside is None:

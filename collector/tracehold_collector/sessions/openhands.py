@@ -17,6 +17,7 @@ from tracehold_collector.sessions.reading import (
     Reader,
     Session,
     digest,
+    guarded,
     items,
     mapping,
     open_half,
@@ -29,7 +30,7 @@ from tracehold_collector.sessions.reading import (
 )
 
 _FORM: Final = "openhands"
-_SOURCES: Final = frozenset({"user", "agent", "environment"})
+_SOURCES: Final = ("user", "agent", "environment")
 _TOOLS: Final = frozenset(
     {"run", "run_ipython", "read", "write", "edit", "browse", "browse_interactive", "call_tool_mcp", "task_tracking"}
 )
@@ -125,7 +126,7 @@ class _Trajectory:
             if problem is not None:
                 yield problem
                 continue
-            yield from self._take(event, event["id"], self._at(event.get("timestamp")), started)
+            yield from guarded(where, self._take(event, event["id"], self._at(event.get("timestamp")), started))
         for name, (at, fields) in self._calls.items():
             made = self._session.event(f"event/{name}", "tool_call", status="unset", started_at_ns=at, **fields)
             yield made if name in self._followed else open_half(made)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import IO, Any, Final, NamedTuple
 
@@ -176,6 +176,20 @@ def _line(raw: bytes, number: int, where: str) -> Line | Rejection:
             return Rejection(where, "the last line is cut short, or still being written; ingest the file again later")
         return Rejection(where, str(error))
     return Line(number, parsed.value, parsed.replaced)
+
+
+def guarded(where: str, events: Iterable[Event | Rejection]) -> Iterator[Event | Rejection]:
+    """Yield the events of one item; where it has a shape that no reader thought of, a rejection in their place.
+
+    Args:
+        where: the item's place, for people.
+        events: as they are made.
+    """
+    try:
+        yield from events
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
+        # Only the kind of the fault is said: its text may hold what the item says.
+        yield Rejection(where, f"the item cannot be read ({type(error).__name__}); report it")
 
 
 def too_deep(value: Any, where: str) -> Rejection | None:

@@ -18,6 +18,7 @@ from tracehold_collector.sessions.reading import (
     Reader,
     Session,
     digest,
+    guarded,
     items,
     mapping,
     others,
@@ -56,7 +57,7 @@ def read(trajectory: Any) -> Iterator[Event | Rejection]:
         if problem is not None:
             yield problem
         else:
-            yield from _step(session, step, place, agent)
+            yield from guarded(where, _step(session, step, place, agent))
 
 
 def _key(trajectory: dict[str, Any], steps: list[Any]) -> str:
