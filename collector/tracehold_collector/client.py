@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
@@ -35,6 +36,8 @@ class Client:
             headers={"Authorization": f"Bearer {key}"} if key else {},
             timeout=httpx.Timeout(_READ_TIMEOUT_S, connect=5.0),
             trust_env=False,
+            # The system's authorities and those of SSL_CERT_FILE, as every other client has them.
+            verify=ssl.create_default_context() if self.url.startswith("https:") else True,
         )
 
     def __enter__(self) -> Self:

@@ -22,17 +22,21 @@ import uvicorn
 
 from tracehold_collector.api.app import build_app
 from tracehold_collector.api.otlp_grpc import OtlpGrpcServer
+from tracehold_collector.budgets import Budgets, load_budgets
+from tracehold_collector.budgets.watch import BudgetWatch
 from tracehold_collector.core.errors import CollectorError
 from tracehold_collector.core.limits import DEFAULT_LIMITS
 from tracehold_collector.core.ports import bind
+from tracehold_collector.core.pseudonyms import Pseudonyms
 from tracehold_collector.core.secretfile import load_or_create_key, prepare_folder
 from tracehold_collector.core.settings import CollectorSettings
+from tracehold_collector.core.tls import Certificate
 from tracehold_collector.forward import Forwarder
 from tracehold_collector.pipeline import Intake
 from tracehold_collector.pricing import PriceBook, load_prices
 from tracehold_collector.repricing import Repricer
 from tracehold_collector.store.database import FILE_NAME, Database, DatabaseOptions
-from tracehold_collector.store.reader import Reader
+from tracehold_collector.store.reader import Access, Reader
 from tracehold_collector.store.writer import Writer, WriterOptions
 
 _log = structlog.get_logger(__name__)
@@ -57,12 +61,16 @@ class CollectorServer:
         settings: validated settings.
 
     Raises:
+        ConfigurationError: the certificate or key cannot be used.
         PortTakenError: names the port and offers another.
         StoreError: the store cannot be opened.
     """
 
     def __init__(self, settings: CollectorSettings) -> None:
         self.settings = settings
+        self._certificate: Certificate | None = None
+        if settings.tls_cert is not None and settings.tls_key is not None:
+            self._certificate = Certificate.load(settings.tls_cert, settings.tls_key)
         self._socket = bind(settings.host, settings.port)
         self.port: int = self._socket.getsockname()[1]
         self._grpc_place: socket.socket | None = None
@@ -84,6 +92,8 @@ class CollectorServer:
             server_header=False,
             timeout_graceful_shutdown=_GRACE_S,
             lifespan="off",
+            ssl_certfile=self._certificate.chain_file if self._certificate else None,
+            ssl_keyfile=self._certificate.key_file if self._certificate else None,
         )
         self._server = _Server(config, self._grpc)
         self._thread: threading.Thread | None = None
@@ -91,7 +101,7 @@ class CollectorServer:
     @property
     def url(self) -> str:
         """Where this collector is reached."""
-        return f"http://{self._host}:{self.port}"
+        return f"{'https' if self._certificate else 'http'}://{self._host}:{self.port}"
 
     @property
     def grpc_address(self) -> str | None:
@@ -152,6 +162,7 @@ class CollectorServer:
             self._thread.join()
             self._thread = None
         self._close_sockets()
+        self.budget_watch.close()
         self.repricer.close()
         self.writer.close()
         if self.forwarder is not None:
@@ -180,6 +191,7 @@ class CollectorServer:
     def _open_parts(self) -> None:
         settings = self.settings
         prices = PriceBook([load_prices(settings.prices)] if settings.prices else [])
+        written = load_budgets(settings.budgets) if settings.budgets else []
         # The store, its write-ahead file and its temporary files are their owner's alone: they hold what agents said.
         os.umask(0o077)
         store = settings.data_dir / FILE_NAME
@@ -201,18 +213,26 @@ class CollectorServer:
         self._intake = Intake(self.writer, key, limits, prices)
         self.repricer = Repricer(self.database, self.writer, prices)
         api_key = settings.api_key.get_secret_value() if settings.api_key else None
-        self._grpc = OtlpGrpcServer(self._intake, tenant=settings.tenant, api_key=api_key)
+        self._grpc = OtlpGrpcServer(
+            self._intake, tenant=settings.tenant, api_key=api_key, certificate=self._certificate
+        )
+        reader = Reader(self.database, timeout_s=settings.query_timeout_s)
+        budgets = Budgets(written, reader, Pseudonyms(key, settings.tenant), Access(tenants=(settings.tenant,)))
+        self.budget_watch = BudgetWatch(budgets)
         self._app = build_app(
             database=self.database,
             writer=self.writer,
-            reader=Reader(self.database, timeout_s=settings.query_timeout_s),
+            reader=reader,
             intake=self._intake,
             tenant=settings.tenant,
             api_key=api_key,
             forwarder=self.forwarder,
             repricer=self.repricer,
+            watch=self.budget_watch,
+            budgets=budgets,
         )
         self.repricer.start()
+        self.budget_watch.start()
 
     async def _serve(self, on_ready: Callable[[], None] | None) -> None:
         if self.grpc_port is not None and self._grpc_place is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import date
@@ -39,8 +40,14 @@ class Client:
         headers = {"Authorization": f"Bearer {settings.api_key}"} if settings.api_key else {}
         self._settings = settings
         # A proxy named in the environment must not stand between this page and a collector on the same machine.
+        # Authorities are the system's and those of SSL_CERT_FILE.
+        verify = ssl.create_default_context() if settings.url.startswith("https:") else True
         self._http = httpx.Client(
-            base_url=settings.url, headers=headers, timeout=_TIMEOUT, trust_env=not settings.is_loopback
+            base_url=settings.url,
+            headers=headers,
+            timeout=_TIMEOUT,
+            trust_env=not settings.is_loopback,
+            verify=verify,
         )
 
     def __enter__(self) -> Self:
@@ -93,6 +100,13 @@ class Client:
             params: _Params = [("event_id", event_id) for event_id in ids[start : start + CONTENTS_AT_ONCE]]
             found |= self._json("/api/v1/contents", params).get("contents") or {}
         return found
+
+    def budgets(self) -> list[dict[str, Any]]:
+        """Give how the budgets stand; none from a collector that knows no budgets. Raises as `frame` does."""
+        try:
+            return list(self._json("/api/v1/budgets", []).get("budgets") or [])
+        except NotFoundError:
+            return []
 
     def _json(self, path: str, params: _Params) -> dict[str, Any]:
         response = self._get(path, params, accept="application/json")

@@ -56,6 +56,12 @@ def contents(event_ids: tuple[str, ...]) -> dict[str, dict[str, Any] | None]:
     return _contents(settings, settings.url, event_ids)
 
 
+def budgets() -> list[dict[str, Any]]:
+    """Give how the budgets stand. Raises `DashboardError`."""
+    with Client(load()) as client:
+        return client.budgets()
+
+
 @st.cache_data(ttl=_FRESH_S, max_entries=100, show_spinner=False)
 def _frame(_settings: Settings, url: str, query: str, params: tuple[tuple[str, Any], ...]) -> pd.DataFrame:  # noqa: ARG001 - the address is part of what is remembered, the key is not
     with Client(_settings) as client:

@@ -29,6 +29,7 @@ class FakeCollector:
         self.key: str | None = None
         self.asked: list[str] = []
         self.contents: dict[str, dict[str, Any] | None] = {}
+        self.budgets: list[dict[str, Any]] = []
         self.connection = duckdb.connect(":memory:")
         self.connection.execute(MIGRATION)
         self._numbers = iter(range(1, 10_000_000))
@@ -79,6 +80,8 @@ class FakeCollector:
             ids = [value for name, value in params if name == "event_id"]
             assert len(ids) <= 200
             return _json(200, {"contents": {event_id: self.contents.get(event_id) for event_id in ids}})
+        if path == "/api/v1/budgets" and self.budgets:  # an older collector has no such path
+            return _json(200, {"budgets": self.budgets})
         return _json(404, {"error": "no such path", "hint": ""})
 
     def _query(self, name: str, params: dict[str, str], accept: str) -> tuple[int, str, bytes]:

@@ -212,6 +212,19 @@ def test_spend_says_that_an_unknown_cost_is_unknown_and_the_sum_a_lower_bound(co
     assert costs == {"m1": "$0.2500", "m2": "unknown"}
 
 
+def test_spend_shows_budgets_the_worst_first_and_a_lower_bound_as_one(collector):
+    # FR-31
+    collector.add(*EVENTS)
+    budget = {"name": "all", "state": "ok", "spent_usd": 1.5, "usd": 10.0, "share": 0.15, "forecast_usd": None}
+    rest = {"unpriced_calls": 0, "period": "month", "until": "2026-02-01T00:00:00Z"}
+    worse = {"name": "support", "state": "over", "spent_usd": 12.0, "share": 1.2, "unpriced_calls": 3}
+    collector.budgets = [budget | rest, budget | rest | worse | {"forecast_usd": 24.0}]
+    shown_budgets = shown(links.SPEND).dataframe[0].value
+    assert list(shown_budgets["name"]) == ["support", "all"]
+    assert list(shown_budgets["spent"]) == ["≥ $12.00", "$1.50"]
+    assert list(shown_budgets["share"]) == ["120%", "15%"]
+
+
 def test_tools_and_latency_are_listed(collector):
     collector.add(*EVENTS)
     tools = shown(links.TOOLS).dataframe[0].value

@@ -11,7 +11,7 @@ QUERIES = sorted(catalogue().values(), key=lambda query: query.name)
 every_query = pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
 
 
-NAMED = {"run_id": "run-1", "service": "svc", "trace_ids": [TRACE]}
+NAMED = {"run_id": "run-1", "service": "svc", "text": "e", "trace_ids": [TRACE]}
 """A value for every parameter that must be given."""
 
 

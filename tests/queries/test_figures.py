@@ -76,6 +76,19 @@ def test_facets_list_what_runs_have(store):
     assert [(row["value"], row["runs"]) for row in rows if row["field"] == "agent"] == [("a", 2), ("b", 1)]
 
 
+@pytest.mark.parametrize("text", ["TIMEOUT", "imeou", "no-mail", "plan", "gpt", "svc", "odd_type", "run-9"])
+def test_a_word_is_found_in_names_errors_rules_agents_models_and_services_without_case(store, text):
+    fields = {"error_type": "ConnectTimeout", "rule": "no-mail", "agent": "planner", "model": "GPT-5", "service": "Svc"}
+    wanted, *_ = store.add(fields | {"type": "odd_type", "name": "send", "run_id": "run-9"}, {"name": "other"})
+    assert [row["event_id"] for row in get("search").rows(store.connection, text=text)] == [wanted]
+
+
+def test_a_search_takes_signs_of_patterns_as_they_are_and_shows_the_newest_first(store):
+    store.add({"name": "a%b"}, {"name": "axb"}, {"name": "A%B", "started_at": T0 + 5}, {"name": "a_b"})
+    assert [row["name"] for row in get("search").rows(store.connection, text="a%b")] == ["A%B", "a%b"]
+    assert [row["name"] for row in get("search").rows(store.connection, text="a_b")] == ["a_b"]
+
+
 def test_a_runs_events_come_in_order_and_pages_put_together_are_the_whole(store):
     store.add({"started_at": T0 + 5}, {"seq": 2}, {"seq": 1}, {"started_at": None, "seq": 0}, {})
     query = get("run_events")

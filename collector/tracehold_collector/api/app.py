@@ -8,9 +8,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from tracehold_collector.api import budgets as budgets_api
 from tracehold_collector.api import health, ingest, jaeger, jaeger_v3, prices, reads
 from tracehold_collector.api.access import AccessMiddleware
 from tracehold_collector.api.errors import on_collector_error, on_method_not_allowed, on_unforeseen
+from tracehold_collector.budgets import Budgets
+from tracehold_collector.budgets.watch import BudgetWatch
 from tracehold_collector.core.errors import CollectorError
 from tracehold_collector.forward import Forwarder
 from tracehold_collector.pipeline import Intake
@@ -30,6 +33,8 @@ def build_app(
     api_key: str | None = None,
     forwarder: Forwarder | None = None,
     repricer: Repricer | None = None,
+    watch: BudgetWatch | None = None,
+    budgets: Budgets | None = None,
 ) -> Starlette:
     """Return the ASGI application.
 
@@ -41,6 +46,8 @@ def build_app(
         forwarder: sends on what was taken in, for its metrics.
         tenant: whose data a request brings and may see.
         repricer: prices stored calls once more when asked.
+        watch: looks at the budgets, for its metrics.
+        budgets: what may be spent.
         api_key: the key to ask for; `None` serves this machine only.
     """
     app = Starlette(
@@ -54,6 +61,7 @@ def build_app(
             Route("/api/v1/events/{event_id}", reads.get_event),
             Route("/api/v1/contents", reads.get_contents),
             Route("/api/v1/prices/apply", prices.apply_prices, methods=["POST"]),
+            Route("/api/v1/budgets", budgets_api.list_budgets),
             *jaeger.ROUTES,
             *jaeger_v3.ROUTES,
             Route("/healthz", health.healthz),
@@ -73,7 +81,8 @@ def build_app(
     app.state.intake = intake
     app.state.tenant = tenant
     app.state.repricer = repricer
-    app.state.metrics = health.registry(health.StoreMetrics(database, writer, intake, forwarder))
+    app.state.budgets = budgets
+    app.state.metrics = health.registry(health.StoreMetrics(database, writer, intake, forwarder, watch))
     return app
 
 

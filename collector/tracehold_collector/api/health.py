@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
+from tracehold_collector.budgets.watch import BudgetWatch
 from tracehold_collector.core.errors import CollectorError
 from tracehold_collector.forward import Forwarder
 from tracehold_collector.pipeline import Intake
@@ -45,16 +46,34 @@ async def metrics(request: Request) -> Response:
 class StoreMetrics(Collector):
     """Reads the collector's own counters when asked; the hot path counts in plain integers."""
 
-    def __init__(self, database: Database, writer: Writer, intake: Intake, forwarder: Forwarder | None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        writer: Writer,
+        intake: Intake,
+        forwarder: Forwarder | None,
+        watch: BudgetWatch | None = None,
+    ) -> None:
+        self._watch = watch
         self._database = database
         self._writer = writer
         self._intake = intake
         self._forwarder = forwarder
 
+    def _budgets(self) -> Iterator[Metric]:
+        share = GaugeMetricFamily(
+            "tracehold_budget_spent_ratio", "Known spend of a budget's period, 1 is all of it.", labels=["budget"]
+        )
+        for state in self._watch.latest if self._watch is not None else ():
+            share.add_metric([state.name], state.share)
+        if share.samples:
+            yield share
+
     def collect(self) -> Iterator[Metric]:
         """Yield each metric."""
         stats = self._writer.stats
         taken = self._intake.stats
+        yield from self._budgets()
         yield _counter("events_accepted", "Events committed to the store.", stats.accepted)
         yield _counter("events_duplicate", "Events that were in the store already.", stats.duplicates)
         yield _counter("events_rejected", "Events, spans or log records that could not be stored.", taken.rejected)

@@ -25,6 +25,7 @@ from tracehold_collector.api.body import READ_TIMEOUT_S
 from tracehold_collector.api.errors import codes_of, retry_after_s
 from tracehold_collector.api.otlp_answers import Export, take_export
 from tracehold_collector.core.errors import BadBodyError, CollectorError
+from tracehold_collector.core.tls import Certificate
 from tracehold_collector.decode import LOGS, METRICS, TRACES, Signal
 from tracehold_collector.pipeline import Intake
 
@@ -55,9 +56,13 @@ class OtlpGrpcServer:
         intake: where requests go; shared with HTTP.
         tenant: whose data a request brings.
         api_key: the key to ask for; `None` asks for none.
+        certificate: with which it speaks TLS; `None` is plain text.
     """
 
-    def __init__(self, intake: Intake, *, tenant: str, api_key: str | None) -> None:
+    def __init__(
+        self, intake: Intake, *, tenant: str, api_key: str | None, certificate: Certificate | None = None
+    ) -> None:
+        self._certificate = certificate
         self._intake = intake
         self._tenant = tenant
         self._check = KeyCheck(api_key)
@@ -87,7 +92,12 @@ class OtlpGrpcServer:
             )
         )
         try:
-            server.add_insecure_port(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+            address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            if self._certificate is None:
+                server.add_insecure_port(address)
+            else:
+                pair = (self._certificate.key, self._certificate.chain)
+                server.add_secure_port(address, grpc.ssl_server_credentials([pair]))
         except RuntimeError as error:
             raise CollectorError(
                 f"cannot listen on {host}:{port} for OTLP/gRPC: another program took it just now; choose another"

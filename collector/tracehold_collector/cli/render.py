@@ -50,7 +50,7 @@ def cell(name: str, value: Any) -> str:
     """Return a value as people read it: unknown is a dash, money has cents that matter, times lose their zeros."""
     if value is None:
         return "-"
-    if name.endswith("cost_usd"):
+    if name.endswith("usd"):
         return f"{value:,.6f}".rstrip("0").rstrip(".") if value else "0"
     if name.endswith("duration_ns"):
         return f"{value / 1e9:,.3f} s"

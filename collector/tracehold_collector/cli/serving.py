@@ -36,8 +36,16 @@ Forward = Annotated[
     str | None,
     typer.Option(help="OTLP/HTTP endpoint (Jaeger, any backend) that gets a copy of what comes in."),
 ]
+TlsCert = Annotated[
+    Path | None, typer.Option(help="PEM file of a certificate chain: both ports then speak TLS only. [default: none]")
+]
+TlsKey = Annotated[Path | None, typer.Option(help="PEM file of its private key, without a password.")]
 Prices = Annotated[
     Path | None, typer.Option(help="Your own prices, a TOML file; see 'tracehold prices check'. [default: none]")
+]
+BudgetsFile = Annotated[
+    Path | None,
+    typer.Option("--budgets", help="What may be spent, a TOML file; see 'tracehold budgets'. [default: none]"),
 ]
 LogLevel = Annotated[str | None, typer.Option(help="debug, info, warning or error. [default: info]")]
 DashboardPort = Annotated[int, typer.Option(min=1, max=65535, help="Port of the dashboard.")]
@@ -59,6 +67,9 @@ def collect(
     data_dir: DataDir = None,
     forward: Forward = None,
     prices: Prices = None,
+    budgets: BudgetsFile = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
     memory_limit: Annotated[str | None, typer.Option(help="DuckDB's memory budget. [default: 1GB]")] = None,
     log_level: LogLevel = None,
 ) -> None:
@@ -71,6 +82,9 @@ def collect(
         data_dir=data_dir,
         forward=forward,
         prices=prices,
+        budgets=budgets,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
         memory_limit=memory_limit,
         log_level=log_level,
     )
@@ -105,6 +119,7 @@ def up(
     data_dir: DataDir = None,
     forward: Forward = None,
     prices: Prices = None,
+    budgets: BudgetsFile = None,
     log_level: LogLevel = None,
 ) -> None:
     """Run collector and dashboard together on this machine, until Ctrl-C."""
@@ -115,6 +130,7 @@ def up(
         data_dir=data_dir,
         forward=forward,
         prices=prices,
+        budgets=budgets,
         log_level=log_level or "warning",
     )
     configure_logging(settings.log_level)

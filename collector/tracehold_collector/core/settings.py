@@ -36,6 +36,8 @@ class CollectorSettings(BaseSettings):
     )
     grpc: bool = Field(True, description="whether to take OTLP/gRPC in")
     grpc_port: int = Field(DEFAULT_GRPC_PORT, ge=0, le=65535, description="port for OTLP/gRPC; 0 picks one")
+    tls_cert: Path | None = Field(None, description="PEM file of the certificate chain; then both ports speak TLS")
+    tls_key: Path | None = Field(None, description="PEM file of its private key, without a password")
     data_dir: Path = Field(
         default_factory=lambda: Path(platformdirs.user_data_dir("tracehold", appauthor=False)),
         description="folder of the store",
@@ -50,6 +52,7 @@ class CollectorSettings(BaseSettings):
     )
     memory_limit: str = Field("1GB", pattern=r"^\d+(\.\d+)?\s*([KMGT]i?B|%)$", description="DuckDB's memory budget")
     prices: Path | None = Field(None, description="your own prices, a TOML file; asked before the bundled ones")
+    budgets: Path | None = Field(None, description="what may be spent, a TOML file; told and watched, not enforced")
     query_timeout_s: float = Field(30.0, gt=0, description="seconds after which a question is stopped")
     max_queued: int = Field(50_000, ge=1, description="events that may wait to be written before senders get 429")
     max_body_bytes: int = Field(32 * 1024 * 1024, ge=1024, description="largest request body, in bytes")
@@ -81,6 +84,12 @@ class CollectorSettings(BaseSettings):
                 f"refusing to listen on {self.host} without an API key: anyone who reaches it could read every trace. "
                 "Make a key with 'openssl rand -hex 24' and set it as TRACEHOLD_API_KEY, or listen on 127.0.0.1"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _certificate_and_key(self) -> CollectorSettings:
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise ValueError("tls_cert and tls_key go together: give both PEM files, or neither")
         return self
 
     @model_validator(mode="after")

@@ -39,7 +39,7 @@ def load(url: str) -> None:
     typer.echo(
         f"loaded {len(results)} recorded files, made {made} live runs; the store holds {overview['runs']} runs, "
         f"{overview['events']:,} events, {overview['denials']} blocked attempts, "
-        f"{overview['cost_usd']:.4f} USD recorded spend"
+        f"{overview['cost_usd']:.4f} USD spent as far as is known"
     )
 
 

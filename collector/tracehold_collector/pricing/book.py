@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tracehold_collector.pricing.bundled import BundledPrices
 from tracehold_collector.pricing.call import Call, Price, PriceList
 
 
@@ -16,6 +15,9 @@ class PriceBook:
     """
 
     def __init__(self, files: Sequence[PriceList] = ()) -> None:
+        # The package and its lists take 0.4 s to load: not in every command of `tracehold`.
+        from tracehold_collector.pricing.bundled import BundledPrices  # noqa: PLC0415 - as said
+
         self._lists: tuple[PriceList, ...] = (*files, BundledPrices())
 
     @property

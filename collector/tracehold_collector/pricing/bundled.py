@@ -10,9 +10,8 @@ from genai_prices import Usage, __version__
 from genai_prices.data_snapshot import DataSnapshot, get_snapshot
 from genai_prices.types import ModelInfo, ModelPrice, TieredPrices
 
-from tracehold_collector.pricing.call import Call, Rates
+from tracehold_collector.pricing.call import NS_PER_S, Call, Rates
 
-NS_PER_S: Final = 1_000_000_000
 _MILLION: Final = 1_000_000
 _REMEMBERED: Final = 4096
 

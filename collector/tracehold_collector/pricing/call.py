@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
+
+NS_PER_S: Final = 1_000_000_000
 
 
 class Call(NamedTuple):

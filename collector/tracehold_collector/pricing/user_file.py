@@ -12,8 +12,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tracehold.core.errors import ConfigurationError
 
-from tracehold_collector.pricing.bundled import NS_PER_S
-from tracehold_collector.pricing.call import Call, Rates
+from tracehold_collector.pricing.call import NS_PER_S, Call, Rates
 
 _MILLION: Final = 1_000_000
 _MAX_BYTES: Final = 4 * 1024 * 1024

@@ -49,6 +49,7 @@ def render() -> None:
             return
         by_day["tokens"] = by_day[list(_TOKENS)].fillna(0).sum(axis=1)
         _figures(by_day)
+        _budgets()
         _chart(by_day, filters["timezone"])
         _tables(by_day, filters)
 
@@ -83,6 +84,21 @@ def _figures(by_day: pd.DataFrame) -> None:
         )
 
 
+def _budgets() -> None:
+    """Show how the budgets stand, the worst first; nothing where there are none."""
+    states = data.budgets()
+    if not states:
+        return
+    st.subheader("Budgets", anchor=False)
+    rows = pd.DataFrame(states)
+    rows["spent"] = [fmt.money(row["spent_usd"], unpriced_calls=row["unpriced_calls"]) for row in states]
+    for name in ("usd", "forecast_usd"):
+        rows[name] = [fmt.money(row[name]) if row[name] is not None else fmt.NOTHING for row in states]
+    rows["share"] = [f"{row['share']:.0%}" for row in states]
+    rows = rows.iloc[sorted(range(len(states)), key=lambda at: -_WORSE.get(states[at]["state"], 0))]
+    tables.show(rows, _BUDGET_COLUMNS, key="spend_budgets")
+
+
 def _chart(by_day: pd.DataFrame, zone: str) -> None:
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         st.subheader("Over time, by model", anchor=False)
@@ -114,6 +130,18 @@ def _tables(by_day: pd.DataFrame, filters: dict[str, Any]) -> None:
         }
         tables.show(by_day, columns | _SPEND_COLUMNS, key="spend_days")
 
+
+_WORSE: Final = {"warning": 1, "will be over": 2, "over": 3}
+_BUDGET_COLUMNS: Final = {
+    "name": Shown("Budget", width=200),
+    "state": Shown("State", width=110),
+    "spent": Shown("Spent", None, 110, "≥ marks a lower bound: some calls have no known cost", right=True),
+    "usd": Shown("Of", None, 100, right=True),
+    "share": Shown("Share", None, 80, right=True),
+    "forecast_usd": Shown("Forecast", None, 110, "What the period comes to at the pace so far", right=True),
+    "period": Shown("Period", width=80),
+    "until": Shown("Until (UTC)", width=170),
+}
 
 _SPEND_COLUMNS: Final = {
     "cost": Shown("Cost (USD)", None, 110, "≥ marks a lower bound: some calls have no known cost", right=True),

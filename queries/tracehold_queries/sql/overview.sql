@@ -55,11 +55,30 @@ counted_events AS (
         make_timestamp(min(started_at) // 1000) AS first_at,
         make_timestamp(max(started_at) // 1000) AS last_at,
         make_timestamp(max(received_at) // 1000) AS received_at
-    FROM priced_events
+    FROM events
+    WHERE true
+      AND ($since::TIMESTAMP IS NULL OR started_at >= epoch_ns($since::TIMESTAMP))
+      AND ($until::TIMESTAMP IS NULL OR started_at < epoch_ns($until::TIMESTAMP))
+      AND ($tenant::VARCHAR IS NULL OR tenant = $tenant)
+      AND ($tenants::VARCHAR[] IS NULL OR list_contains($tenants::VARCHAR[], tenant))
+),
+priced_later AS (
+    SELECT sum(change_usd) AS change_usd, coalesce(sum(newly_priced), 0)::BIGINT AS newly_priced
+    FROM costs
     WHERE true
       AND ($since::TIMESTAMP IS NULL OR started_at >= epoch_ns($since::TIMESTAMP))
       AND ($until::TIMESTAMP IS NULL OR started_at < epoch_ns($until::TIMESTAMP))
       AND ($tenant::VARCHAR IS NULL OR tenant = $tenant)
       AND ($tenants::VARCHAR[] IS NULL OR list_contains($tenants::VARCHAR[], tenant))
 )
-SELECT * FROM counted_runs CROSS JOIN counted_events
+SELECT
+    * EXCLUDE (change_usd, newly_priced) REPLACE (
+        CASE
+            WHEN change_usd IS NULL THEN cost_usd
+            ELSE coalesce(cost_usd, 0) + change_usd
+        END AS cost_usd,
+        unpriced_calls - newly_priced AS unpriced_calls
+    )
+FROM counted_runs
+CROSS JOIN counted_events
+CROSS JOIN priced_later

@@ -27,10 +27,8 @@ WITH calls AS (
     SELECT
         *,
         timezone($timezone, make_timestamptz(started_at // 1000))::DATE AS day
-    FROM priced_events
-    WHERE kind = 'llm'
-      AND status <> 'started'
-      AND ($since::TIMESTAMP IS NULL OR started_at >= epoch_ns($since::TIMESTAMP))
+    FROM spend_entries
+    WHERE ($since::TIMESTAMP IS NULL OR started_at >= epoch_ns($since::TIMESTAMP))
       AND ($until::TIMESTAMP IS NULL OR started_at < epoch_ns($until::TIMESTAMP))
       -- No zone is two days from UTC: this spares most rows the look at a calendar, and decides nothing.
       AND ($from_day::DATE IS NULL OR started_at >= epoch_ns($from_day::TIMESTAMP - INTERVAL 2 DAY))
@@ -49,14 +47,14 @@ SELECT
         WHEN 'model' THEN model
         WHEN 'run_id' THEN run_id
     END AS value,
-    count(*) AS calls,
+    sum(calls)::BIGINT AS calls,
     sum(input_tokens)::BIGINT AS input_tokens,
     sum(output_tokens)::BIGINT AS output_tokens,
     sum(cached_tokens)::BIGINT AS cached_tokens,
     sum(cache_write_tokens)::BIGINT AS cache_write_tokens,
     sum(reasoning_tokens)::BIGINT AS reasoning_tokens,
     sum(cost_usd) AS cost_usd,
-    count(*) FILTER (cost_usd IS NULL) AS unpriced_calls,
+    sum(unpriced_calls)::BIGINT AS unpriced_calls,
     count(DISTINCT (tenant, run_id)) AS runs,
     make_timestamp(max(started_at) // 1000) AS last_at
 FROM calls

@@ -50,6 +50,10 @@ def _at_once(draw: Callable[P, Awaitable[None]]) -> Callable[P, Coroutine[Any, A
     return drawn
 
 
+HAS_CONSEQUENCES: Final = SPENDING | {RUN_COMPLETED, RUN_CANCEL, CHILD_STARTED, CHILD_COMPLETED}
+"""The types of which `Consequences.of` does anything; most events are of none of them."""
+
+
 class Consequences:
     """Ends runs that are cancelled, over budget, overdue or orphaned, and tells families.
 

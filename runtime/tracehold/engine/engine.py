@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
-from contextlib import aclosing, nullcontext
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import timedelta
 from typing import Any, Self, TypeVar
 
@@ -16,9 +15,9 @@ from tracehold.core.run_context import new_run_id
 from tracehold.engine.algorithm import Algorithm
 from tracehold.engine.appending import Appender, owed
 from tracehold.engine.background import Background
-from tracehold.engine.budget import Budget, Ledger
+from tracehold.engine.budget import Budget
 from tracehold.engine.checks import check_budget, check_engine, check_input
-from tracehold.engine.consequences import Consequences, engine_event, stop_deadline
+from tracehold.engine.consequences import HAS_CONSEQUENCES, Consequences, engine_event, stop_deadline
 from tracehold.engine.copies import Leftovers
 from tracehold.engine.delivery import Delivery
 from tracehold.engine.erasure import ErasureReport, erase_run
@@ -27,9 +26,9 @@ from tracehold.engine.handle import RunHandle
 from tracehold.engine.log import Log, Redacting
 from tracehold.engine.memory import MemoryReport, forget_memory
 from tracehold.engine.reactions import belong_together
+from tracehold.engine.reading import Reading
 from tracehold.engine.recovery import RecoveryReport, recover, sweep
 from tracehold.engine.retention import PurgeReport, RetentionClock, RetentionPolicy, apply_retention, purge
-from tracehold.engine.run_fold import RunFold
 from tracehold.engine.run_ids import NoRunError
 from tracehold.engine.runs import ActiveRun, Runs
 from tracehold.engine.tenancy import TenantScope, valid_tenant
@@ -38,7 +37,6 @@ from tracehold.events.bus import EventBus, Handler
 from tracehold.events.event import Event, MetaValue
 from tracehold.events.in_process_bus import InProcessBus
 from tracehold.events.memory_store import InMemoryEventStore
-from tracehold.events.projections import Projection
 from tracehold.events.schemas import SchemaRegistry
 from tracehold.events.store import EventStore
 from tracehold.events.subscription import unhindered
@@ -49,7 +47,7 @@ State = TypeVar("State")
 _log = logging.getLogger(__name__)
 
 
-class Engine:
+class Engine(Reading):
     """Starts runs, hands their events to algorithms, and holds them to budget, tenant and log.
 
     Per-run state is a cache of a fold of the log (ENG-04): an engine that never saw a run adopts it. Use it as an async
@@ -324,7 +322,9 @@ class Engine:
             StoreUnavailable: an outage outlasted the rules; nothing is recorded.
         """
         self._require_open()
-        run = await self._as_it_is(event.stream)
+        run = await self.runs.get(event.stream)
+        if run.fold.completed is not None:
+            run = await self._as_it_is(event.stream)
         ready = await self.log.ready(event, run.fold, retry)
         stored: Event | None = None
         appended = False
@@ -336,12 +336,15 @@ class Engine:
                 stored = await append(run, ready, retry)
                 appended = True
             try:
-                if stored is not None:
+                if stored is not None and stored.type in HAS_CONSEQUENCES:
                     # Of a repeated event too: an outage may have come between the event and what follows from it.
                     await self._consequences.of(run, stored)
             finally:
                 # Last: it may have to wait for room, and a limit must hold meanwhile. Who cancels does not wait at all.
-                with unhindered() if ready.type == RUN_CANCEL else nullcontext():
+                if ready.type == RUN_CANCEL:
+                    with unhindered():
+                        await self.publish(run)
+                else:
                     await self.publish(run)
             return stored
 
@@ -376,8 +379,9 @@ class Engine:
 
     async def publish(self, run: ActiveRun) -> None:
         """Deliver what waits in a run's outbox, and draw the consequences that are owed."""
-        for event in owed(run):
-            await self._consequences.of(run, event)
+        if run.owed:
+            for event in owed(run):
+                await self._consequences.of(run, event)
         await self._appender.publish(run)
 
     # -- ending ----------------------------------------------------------------------------------------------------
@@ -408,91 +412,7 @@ class Engine:
         """Subscribe an algorithm to the events of its own runs; again changes nothing (ENG-20, ENG-21)."""
         self._delivery.register(algo)
 
-    # -- reading ---------------------------------------------------------------------------------------------------
-
-    async def retry(
-        self, fn: Callable[[], Awaitable[Any]], what: str = "store operation", policy: RetryPolicy | None = None
-    ) -> Any:
-        """Call `fn`, riding out transient failures (ENG-37).
-
-        Raises:
-            StoreUnavailable: the rules are exhausted; the last error is its cause.
-        """
-        return await self.log.retry(fn, what, policy, may_take_long=True)
-
-    async def hydrate(self, event: Event) -> Event:
-        """Restore a claim-checked payload; any other event is returned unchanged (ENG-38)."""
-        return await self.log.hydrate(event)
-
-    async def knows(self, run_id: str) -> bool:
-        """Whether anybody started a run of this id, here or elsewhere, and nobody has deleted it."""
-        held = self.runs.peek(run_id)
-        if held is not None and held.fold.is_open:
-            return True
-        return await self.log.retry(lambda: self.store.has(run_id, started_id(run_id)), f"looking up {run_id}", None)
-
-    async def stored(self, stream: str, from_seq: int = 0) -> list[Event]:
-        """Return stored events of a stream."""
-        return await self.log.read(stream, from_seq)
-
-    async def run_events(self, run_id: str, from_seq: int = 0, limit: int | None = None) -> list[Event]:
-        """Return a run's events, payloads restored."""
-        return await self.log.hydrated(await self.log.read(run_id, from_seq, limit))
-
-    async def project(self, projection: Projection[State], run_id: str) -> State:
-        """Return a projection's state for a run (ENG-40)."""
-        loaded = await self.log.retry(
-            lambda: projection.load(self.store, run_id, hydrate=self.hydrate), f"projecting {run_id}", None
-        )
-        return loaded.state
-
-    async def fold_of(self, run_id: str) -> RunFold:
-        """Return a run's state, adopted from the log if need be."""
-        return (await self.runs.get(run_id)).fold
-
-    def spent(self, run_id: str) -> Ledger:
-        """Return what a run that this engine holds has spent."""
-        run = self.runs.peek(run_id)
-        return run.fold.ledger if run is not None else Ledger()
-
-    def is_done(self, run_id: str) -> bool:
-        """Whether a run that this engine holds has ended; one that ended long ago is let go, and its log tells."""
-        run = self.runs.peek(run_id)
-        return run is not None and run.fold.completed is not None
-
-    async def await_event(self, stream: str, match: Callable[[Event], bool], *, from_seq: int = 0) -> Event:
-        """Return the first event that `match` accepts, stored already or to come (ENG-39).
-
-        Raises:
-            StoreUnavailable: an outage outlasted the rules.
-        """
-        async with aclosing(self.follow(stream, from_seq)) as events:
-            async for event in events:
-                if match(event):
-                    return event
-        raise StoreUnavailable(f"the store ended its subscription to {stream}")
-
-    async def follow(self, stream: str, from_seq: int = 0) -> AsyncGenerator[Event]:
-        """Yield stored and future events of a stream; a dropped connection resumes after the last one seen (ENG-39)."""
-        position, outage = from_seq, self.log.outage(f"following {stream}")
-        while True:
-            pending = self.store.subscribe(stream, position)
-            outage.opened()
-            try:
-                async for event in pending:
-                    outage.over()
-                    position = event.seq + 1
-                    yield event
-            except Exception as error:  # noqa: BLE001 - the outage decides which ones it rides out
-                await outage.ride_out(error)
-                # A store that cannot be asked either is gone, however long each attempt to connect took.
-                await self.log.retry(lambda: self.store.last_seq(stream), f"following {stream}", None)
-            else:
-                return
-            finally:
-                close = getattr(pending, "aclose", None)
-                if close is not None:
-                    await close()
+    # -- sweeping by itself -----------------------------------------------------------------------------------------
 
     async def _sweep_for_ever(self, interval_s: float) -> None:
         while True:

@@ -19,6 +19,12 @@ _AHEAD: Final = 96
 _HEAD_MARGIN: Final = 8192
 """More than any detector but the private key reads from its start, and that one masks to the end of what it sees."""
 
+_JSON_STARTS: Final = ("{", "[")
+_BEFORE_VALUE: Final = (":", "[", ",")
+_AFTER_VALUE: Final = (",", "}", "]")
+_SPACES_MAX: Final = 64
+_QUOTES: Final = re.compile(r'\\.|"', re.DOTALL)
+
 
 class TextMasker:
     """Replaces each sensitive stretch of a text. Masking a masked text changes nothing (RED-01).
@@ -93,8 +99,16 @@ class TextMasker:
     def _replaced(self, text: str, found: list[Stretch]) -> str:
         parts: list[str] = []
         last = 0
+        is_json = text.lstrip()[:1] in _JSON_STARTS
+        in_string = False
         for start, end, name in found:
-            parts += (text[last:start], self._mask(name))
+            mask = self._mask(name)
+            if is_json:
+                in_string ^= _flips(text, last, start)
+                if not in_string and _is_bare_value(text, start, end):
+                    mask = f'"{mask}"'  # what stood there was a number: the text must stay JSON
+                in_string ^= _flips(text, start, end)
+            parts += (text[last:start], mask)
             last = end
         parts.append(text[last:])
         return "".join(parts)
@@ -136,6 +150,16 @@ class TextMasker:
 
     def _mask_extra(self, match: re.Match[str]) -> str:
         return self._mask("custom") if match[0] else ""
+
+
+def _flips(text: str, start: int, end: int) -> bool:
+    """Return whether the quotes between two places of a JSON text lead into or out of a string."""
+    return bool(sum(found[0] == '"' for found in _QUOTES.finditer(text, start, end)) % 2)
+
+
+def _is_bare_value(text: str, start: int, end: int) -> bool:
+    before, after = text[max(0, start - _SPACES_MAX) : start].rstrip(), text[end : end + _SPACES_MAX].lstrip()
+    return before[-1:] in _BEFORE_VALUE and after[:1] in _AFTER_VALUE
 
 
 def _any_touches(text: str, found: list[Stretch]) -> bool:

@@ -88,6 +88,14 @@ def test_runs_and_spend_are_tables_for_people_and_json_for_pipes(tracehold: Any)
     assert "total 0.000323 USD, days in UTC" in tracehold("spend").stdout
 
 
+def test_search_finds_events_by_what_they_are_called(tracehold: Any) -> None:
+    tracehold("ingest", str(shipped("aaa-events-v0_2/guard.jsonl")), "--json")
+    found = rows(tracehold("search", "VERDICT", "--json"))
+    assert found
+    assert all("verdict" in row["type"] for row in found)
+    assert "no event carries 'nowhere-to-be-found'" in tracehold("search", "nowhere-to-be-found").output
+
+
 def test_an_empty_store_says_how_to_fill_it(tracehold: Any) -> None:
     assert "tracehold demo" in tracehold("runs").stdout
     assert "nothing was stopped" in tracehold("denials").stdout

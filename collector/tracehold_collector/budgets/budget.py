@@ -1,0 +1,111 @@
+"""Budgets as somebody writes them down: for whom, how much, for how long, on whose calendar."""
+
+from __future__ import annotations
+
+import tomllib
+import zoneinfo
+from datetime import UTC, datetime, time, timedelta
+from pathlib import Path
+from typing import Any, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from tracehold.core.errors import ConfigurationError
+
+By = Literal["everything", "tenant", "agent", "user", "user_ref", "service", "model", "provider"]
+Period = Literal["day", "week", "month"]
+
+_MAX_BYTES: Final = 1024 * 1024
+_DECEMBER: Final = 12
+
+
+class Budget(BaseModel):
+    """One budget.
+
+    Attributes:
+        name: what it is called; default what it is for.
+        by: what it is about; with "everything" there is no `value`. "user" is a person's own id, as senders give it,
+            and "user_ref" its pseudonym.
+        value: which one, such as the agent's name.
+        usd: how much may be spent in a period.
+        period: "day", "week" (from Monday) or "month", on the calendar of `timezone`.
+        warn_at: the share of `usd` from which it is a warning.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field("", max_length=128)
+    by: By = "everything"
+    value: str | None = Field(None, min_length=1, max_length=512)
+    usd: float = Field(gt=0, le=1e12, allow_inf_nan=False)
+    period: Period = "month"
+    timezone: str = "UTC"
+    warn_at: float = Field(0.8, gt=0, le=1)
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if (self.by == "everything") != (self.value is None):
+            raise ValueError("by and value go together, as in by = 'agent', value = 'support'; leave both out for all")
+        try:
+            zoneinfo.ZoneInfo(self.timezone)
+        except (zoneinfo.ZoneInfoNotFoundError, ValueError):
+            raise ValueError(f"{self.timezone!r} is no time zone, such as Europe/Berlin") from None
+        return self
+
+    @property
+    def title(self) -> str:
+        """What it is called."""
+        return self.name or (self.by if self.value is None else f"{self.by} {self.value}")
+
+    def bounds(self, now: datetime) -> tuple[datetime, datetime]:
+        """Return where the period that holds `now` begins and ends, in UTC.
+
+        A day of the time zone begins at its own midnight: one on which clocks are changed has 23 or 25 hours.
+        """
+        zone = zoneinfo.ZoneInfo(self.timezone)
+        today = now.astimezone(zone).date()
+        if self.period == "day":
+            first, after = today, today + timedelta(days=1)
+        elif self.period == "week":
+            first = today - timedelta(days=today.weekday())
+            after = first + timedelta(days=7)
+        else:
+            first = today.replace(day=1)
+            after = first.replace(year=first.year + first.month // _DECEMBER, month=first.month % _DECEMBER + 1)
+        begin, end = (datetime.combine(day, time.min, tzinfo=zone).astimezone(UTC) for day in (first, after))
+        return begin, end
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    budget: list[Budget] = Field(max_length=1000)
+
+
+def load_budgets(path: Path) -> list[Budget]:
+    """Read a file of budgets (TOML): tables `[[budget]]`.
+
+    Raises:
+        ConfigurationError: it cannot be read; says which entry and what is wrong with it.
+    """
+    try:
+        raw = path.read_bytes()
+        if len(raw) > _MAX_BYTES:
+            raise ConfigurationError(f"the file of budgets {path} is larger than {_MAX_BYTES // 1024 // 1024} MiB")
+        read: dict[str, Any] = tomllib.loads(raw.decode("utf-8"))
+        budgets = _File.model_validate(read).budget
+    except OSError as error:
+        raise ConfigurationError(f"cannot read the file of budgets {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"the file of budgets {path} is no TOML: {error}") from error
+    except ValidationError as error:
+        faults = "; ".join(
+            f"{'.'.join(map(str, fault['loc']))}: {fault['msg'].removeprefix('Value error, ')}"
+            for fault in error.errors(include_input=False, include_url=False)[:5]
+        )
+        raise ConfigurationError(f"the file of budgets {path} cannot be used: {faults}") from None
+    titles = [budget.title for budget in budgets]
+    if twice := sorted({title for title in titles if titles.count(title) > 1}):
+        raise ConfigurationError(
+            f"the file of budgets {path} has two called {twice[0]!r}: give each a 'name' of its own"
+        )
+    return budgets
