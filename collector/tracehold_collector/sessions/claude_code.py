@@ -131,6 +131,7 @@ class _Transcript:
         self._done: set[_Key] = set()
         self._calls: dict[str, _Call] = {}
         self._times: dict[str, int] = {}
+        self._locals: set[str] = set()
         self._chains: dict[str, tuple[str, str | None]] = {}
         self._asked: dict[str, tuple[str, str]] = {}
         self._stating: set[str] = set()
@@ -144,6 +145,9 @@ class _Transcript:
         at = time_ns(value.get("timestamp"))
         uuid = text(value.get("uuid"))
         local = f"line/{uuid or line.number}"
+        if local in self._locals:
+            local += f"/{line.number}"
+        self._locals.add(local)
         agent, parent = self._chain(value)
         common: dict[str, Any] = {"agent": agent, "step_index": line.number, "parent": parent}
         if line.replaced:

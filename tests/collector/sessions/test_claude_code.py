@@ -178,6 +178,14 @@ def test_a_session_that_goes_on_in_a_copy_is_not_billed_twice(path: Path, contex
     assert only(third, "llm").event_id != only(fourth, "llm").event_id
 
 
+def test_a_line_that_repeats_an_id_with_other_words_is_kept(path: Path, context: NormaliseContext) -> None:
+    found = read(path, lines([claude("user", "u1", "one"), claude("user", "u1", "two")]), context)
+    assert [record.content and record.content.get("message", {}).get("content") for record in found[1:]] == [
+        "one",
+        "two",
+    ]
+
+
 def test_odd_lines_are_named_and_their_neighbours_kept(
     path: Path, context: NormaliseContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
