@@ -6,6 +6,7 @@ A function a page, each without side effects, so that a test can hold the result
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import re
 import subprocess
@@ -175,6 +176,116 @@ def dialects_page() -> str:
         ),
     ]
     return _page(lines)
+
+
+def recorded_page() -> str:
+    """What is read of each form of recorded session, and of every recorded trace at hand."""
+    from tracehold_collector.sessions import READERS
+
+    folder = ROOT / "tests" / "collector"
+    expected = json.loads((folder / "expected.json").read_text("utf-8"))
+    not_read = json.loads((folder / "not_read.json").read_text("utf-8"))
+    differing = [name for name, row in expected.items() if _differences(row)]
+    lines = [
+        *_head(
+            "Recorded sessions and traces",
+            "`tests/collector/expected.json`, `tests/collector/not_read.json` and the readers in "
+            "`collector/tracehold_collector/sessions/`",
+        ),
+        "`tracehold ingest` takes traces and the sessions below, recognised by what is in them or named with `--from`. A reader",
+        "turns a file into [events](events.md); the collector redacts, prices and stores these like any others. What no rule",
+        "reads is kept as content. Nothing is taken from a text that a tool could have printed: neither a denial nor a failure.",
+        "",
+        *_table(
+            ["`--from`", "is", "a run is", "denials", "not told by the form"],
+            [[f"`{name}`", reader.title, *_FORMS[name]] for name, reader in READERS.items()],
+        ),
+        "",
+        "## Every recorded trace, stated and read",
+        "",
+        f"The public traces that Tracehold is tested with: {len(expected)} files, {len(expected) - len(differing)} of which are read as the notes beside them state,",
+        f"{len(differing)} otherwise for the reason given. `= 5` is stated and read, `5 → 7` is stated as 5 and read as 7, a bare number is not",
+        "stated. Tokens and cost are those of model calls. Tests hold every number to what the collector reads, in memory and",
+        "through the named queries, and every statement to the notes.",
+        "",
+        *_table(
+            ["file", *(title for _, title in _COUNTS), "why"],
+            [
+                [f"`{name}`", *(_count(row, key) for key, _ in _COUNTS), row.get("why", "")]
+                for name, row in expected.items()
+            ],
+        ),
+        "",
+        "## What is not read",
+        "",
+        "Files of the same collection; each of another form is refused by name rather than misread.",
+        "",
+        *_table(["files", "why"], [[f"`{pattern}`", why] for pattern, why in not_read.items()]),
+    ]
+    return _page(lines)
+
+
+_COUNTS: Final = (
+    ("stored", "events"),
+    ("llm_calls", "model calls"),
+    ("tool_calls", "tool calls"),
+    ("input_tokens", "tokens in"),
+    ("output_tokens", "tokens out"),
+    ("cost_usd", "cost, USD"),
+    ("errors", "errors"),
+    ("denials", "denials"),
+    ("rejected", "refused items"),
+)
+
+_ROUNDING: Final = 1e-6
+"""USD that a note may have rounded a cost by."""
+
+_FORMS: Final = {
+    "claude-code": (
+        "a session; sub-agents by `agent`",
+        "`toolDenialKind`, or the `toolUseResult` of older versions: `rejected` by `user`, `denied` by a permission rule or automode",
+        "when a reply began: its width begins at the line it answers; how long a person was asked",
+    ),
+    "codex": (
+        "a rollout",
+        "the status `declined` of `exec_command_end` and `patch_apply_end`, where a rollout keeps them",
+        "how most calls ended; who declined. Read by its documented form: no whole rollout was at hand",
+    ),
+    "inspect": (
+        "a sample of an evaluation",
+        "a tool error of type `approval`, and an approver that said `reject` or `terminate`",
+        "calls and times of a log without events: its usage stands on the run",
+    ),
+    "swe-agent": (
+        "a trajectory",
+        "none: the form has no field for one",
+        "times; model; tokens and cost of each call: they stand on the run; how a command ended",
+    ),
+    "openhands": (
+        "a trajectory; delegates by `agent`",
+        "the observation `user_rejected`",
+        "the zone of its times: it follows from a model's reply, else they are read as UTC; cost",
+    ),
+    "atif": (
+        "a trajectory with those it refers to; sub-agents by `agent`",
+        "none: the form has no field for one",
+        "how a call ended, and how long it took",
+    ),
+}
+
+
+def _differences(row) -> list[str]:
+    return [
+        key for key, count in row.get("stated", {}).items() if row[key] is None or abs(row[key] - count) > _ROUNDING
+    ]
+
+
+def _count(row, key: str) -> str:
+    read = "" if row[key] is None else f"{row[key]:,}"
+    stated = row.get("stated", {}).get(key)
+    if stated is None:
+        return read
+    return f"{stated:,} → {read or 'unknown'}" if key in _differences(row) else f"= {read}"
 
 
 def _event_note(event) -> str:
@@ -360,6 +471,7 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "queries.md": queries_page,
     "cli.md": cli_page,
     "dialects.md": dialects_page,
+    "recorded.md": recorded_page,
     "clauses.md": clauses_page,
     "import-map.md": import_map_page,
 }

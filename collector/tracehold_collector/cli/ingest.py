@@ -1,4 +1,4 @@
-"""`tracehold ingest`: puts trace files into a running collector."""
+"""`tracehold ingest`: puts trace files and recorded sessions into a running collector."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tracehold_collector.client import DEFAULT_URL, Client
 from tracehold_collector.load import FileResult, find_files, load_files
 from tracehold_collector.load.files import READ, UNKNOWN
 from tracehold_collector.load.resume import Progress as Resume
+from tracehold_collector.sessions import Form
 
 
 def add_to(app: typer.Typer) -> None:
@@ -25,21 +26,28 @@ def add_to(app: typer.Typer) -> None:
 
 def ingest(
     paths: Annotated[list[Path], typer.Argument(help="Files, or folders to search for them.", metavar="FILES...")],
+    form: Annotated[
+        Form,
+        typer.Option(
+            "--from",
+            help="Whose recorded sessions the files are; auto recognises them, and what was recorded as traces.",
+        ),
+    ] = Form.AUTO,
     restart: Annotated[
         bool, typer.Option("--restart", help="Begin at the start of files that were begun before.")
     ] = False,
     as_json: JsonOption = False,
     url: UrlOption = DEFAULT_URL,
 ) -> None:
-    """Load trace files: JSON lines, OTLP as JSON or protobuf, each also gzipped.
+    """Load trace files (JSON lines, OTLP as JSON or protobuf) and sessions that other programs recorded; also gzipped.
 
     Safe to repeat: what is stored already adds nothing. After Ctrl-C the same command goes on where it stopped. Exits 1
     when a file could not be read to its end; the others are loaded all the same.
     """
-    files = find_files(paths)
+    files = find_files(paths, form)
     with Client(url) as client:
         client.get("/readyz")
-        results = _load(client, files, None if restart else Resume(client.url))
+        results = _load(client, files, form, None if restart else Resume(client.url))
     show([_row(result) for result in results], as_json=as_json, empty="no trace files found")
     if not as_json and any(UNKNOWN in (result.error or "") for result in results):
         typer.echo(f"\nread are: {READ}")
@@ -47,7 +55,7 @@ def ingest(
         raise typer.Exit(1)
 
 
-def _load(client: Client, files: list[Path], resume: Resume | None) -> list[FileResult]:
+def _load(client: Client, files: list[Path], form: Form, resume: Resume | None) -> list[FileResult]:
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     sizes = {path: path.stat().st_size for path in files}
     with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
@@ -61,7 +69,7 @@ def _load(client: Client, files: list[Path], resume: Resume | None) -> list[File
                 bar.update(task, completed=before + min(offset, size))
 
             bar.update(task, description=path.name[:40])
-            results += load_files(client, [path], progress=resume, on_bytes=step)
+            results += load_files(client, [path], form=form, progress=resume, on_bytes=step)
             done += sizes[path]
             bar.update(task, completed=done)
     return results

@@ -59,13 +59,7 @@ def decode_events(body: bytes, *, encoding: Literal["ndjson", "json"], context: 
     if not body.strip():
         return Batch()
     limits = context.limits
-    if encoding == "ndjson":
-        if body.count(b"\n") > _LINES_AN_ITEM * limits.max_items:
-            raise TooLargeError(f"the body has too many lines; max_items allows {limits.max_items} events. Send fewer")
-        lines = enumerate(body.split(b"\n"), start=1)
-        items = read_lines(((line, f"line {number}", number) for number, line in lines), context)
-    else:
-        items = _read_array(body, context)
+    items = read_body(body, encoding, context)
     batch = Batch()
     spans: dict[str, OpenSpans] = {}
     for count, item in enumerate(items, start=1):
@@ -75,6 +69,19 @@ def decode_events(body: bytes, *, encoding: Literal["ndjson", "json"], context: 
             )
         take(item, batch, spans, context)
     return batch
+
+
+def read_body(
+    body: bytes, encoding: Literal["ndjson", "json"], context: NormaliseContext
+) -> Iterator[Item | Rejection]:
+    """Return the events of a body, parsed and not normalised yet; parameters and errors as in `decode_events`."""
+    if encoding == "json":
+        return _read_array(body, context)
+    limit = context.limits.max_items
+    if body.count(b"\n") > _LINES_AN_ITEM * limit:
+        raise TooLargeError(f"the body has too many lines; max_items allows {limit} events. Send fewer")
+    lines = enumerate(body.split(b"\n"), start=1)
+    return read_lines(((line, f"line {number}", number) for number, line in lines), context)
 
 
 def read_lines(lines: Iterable[tuple[bytes, str, int]], context: NormaliseContext) -> Iterator[Item | Rejection]:

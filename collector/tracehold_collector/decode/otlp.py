@@ -38,15 +38,23 @@ def decode_otlp_traces(body: bytes, *, encoding: Encoding, context: NormaliseCon
     """
     if not body:
         return Batch()
-    items = read_protobuf(body, context) if encoding == "protobuf" else _json(body, context, read_json)
-    return collect_spans(items, context)
+    return collect_spans(span_items(body, encoding, context), context)
+
+
+def span_items(body: bytes, encoding: Encoding, context: NormaliseContext) -> Iterator[SpanItem | Rejection]:
+    """Yield the spans of a request, not normalised yet; parameters and errors as in `decode_otlp_traces`."""
+    return read_protobuf(body, context) if encoding == "protobuf" else _json(body, context, read_json)
+
+
+def log_items(body: bytes, encoding: Encoding, context: NormaliseContext) -> Iterator[LogItem | Rejection]:
+    """Yield the log records of a request, not normalised yet; parameters and errors as in `decode_otlp_traces`."""
+    return read_logs_protobuf(body, context) if encoding == "protobuf" else _json(body, context, read_logs_json)
 
 
 def decode_otlp_logs(body: bytes, *, encoding: Encoding, context: NormaliseContext) -> Batch:
     """Return the records of an ExportLogsServiceRequest; parameters and errors as in `decode_otlp_traces`."""
     if not body:
         return Batch()
-    items = read_logs_protobuf(body, context) if encoding == "protobuf" else _json(body, context, read_logs_json)
     seen: dict[bytes, int] = {}
 
     def record(item: LogItem) -> Record:
@@ -54,7 +62,7 @@ def decode_otlp_logs(body: bytes, *, encoding: Encoding, context: NormaliseConte
         place = seen[digest] = seen.get(digest, -1) + 1
         return log_record(item, context.of(item.shared.tenant), digest=digest, place=place)
 
-    return _collect(items, record, "log record", context)
+    return _collect(log_items(body, encoding, context), record, "log record", context)
 
 
 def count_otlp_points(body: bytes, *, encoding: Encoding, context: NormaliseContext) -> int:

@@ -14,10 +14,13 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from tracehold_collector.api.ingest import ACCEPTED_HEADER, DUPLICATES_HEADER
 from tracehold_collector.client import AskError, Client
 from tracehold_collector.core.errors import BadBodyError
-from tracehold_collector.load.files import Piece, read_pieces
+from tracehold_collector.load.files import read_pieces
+from tracehold_collector.load.piece import Piece
 from tracehold_collector.load.resume import Progress
+from tracehold_collector.sessions import Form
 
 _MAX_WAIT_S: Final = 60.0
+_MAX_REASONS: Final = 100
 
 
 @dataclass(slots=True)
@@ -45,6 +48,7 @@ def load_files(
     client: Client,
     files: Sequence[Path],
     *,
+    form: Form = Form.AUTO,
     progress: Progress | None = None,
     on_bytes: Callable[[Path, int], None] = lambda _path, _offset: None,
     sleep: Callable[[float], None] = time.sleep,
@@ -54,6 +58,7 @@ def load_files(
     Args:
         client: the collector to send to.
         files: as `find_files` returns them.
+        form: what the files are said to be.
         progress: where offsets are kept, to resume; `None` begins each file at its start and keeps nothing.
         on_bytes: told after each acknowledged piece how far into a file the load is, in bytes.
         sleep: waits; replaced in tests.
@@ -61,20 +66,24 @@ def load_files(
     Raises:
         AskError: the collector cannot be reached, or refuses this sender.
     """
-    return [_load(client, path, progress, on_bytes, sleep) for path in files]
+    return [_load(client, path, form, progress, on_bytes, sleep) for path in files]
 
 
 def _load(
     client: Client,
     path: Path,
+    form: Form,
     progress: Progress | None,
     on_bytes: Callable[[Path, int], None],
     sleep: Callable[[float], None],
 ) -> FileResult:
     result = FileResult(path)
     try:
-        for piece in read_pieces(path, progress.offset(path) if progress else 0):
-            _note(result, piece, _send(client, piece, sleep))
+        for piece in read_pieces(path, progress.offset(path) if progress else 0, form):
+            if piece.body or not piece.rejected:
+                _note(result, piece, _send(client, piece, sleep))
+            for item in piece.rejected:
+                _reject(result, 1, f"{item.where}: {item.reason}")
             if progress:
                 progress.keep(path, piece.offset)
             on_bytes(path, piece.offset)
@@ -131,7 +140,7 @@ def _accept(result: FileResult, accepted: int, duplicates: int) -> None:
 
 def _reject(result: FileResult, count: int, reason: str) -> None:
     result.rejected += count
-    if reason:
+    if reason and len(result.reasons) < _MAX_REASONS:
         result.reasons.append(reason)
 
 

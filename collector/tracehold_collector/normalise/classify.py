@@ -38,14 +38,19 @@ _UNKNOWN: Final = Classified("other", "span", "")
 
 def fields_of(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the envelope fields a span's attributes fill, raw; of several sources the first usable wins."""
-    hits = list(attributes.keys() & _KNOWN)
+    return {_FIELD_OF[key]: attributes[key] for key in _usable(attributes)}
+
+
+def sources_of(attributes: Mapping[str, Any]) -> dict[str, str]:
+    """Return which attribute `fields_of` takes each field from."""
+    return {_FIELD_OF[key]: key for key in _usable(attributes)}
+
+
+def _usable(attributes: Mapping[str, Any]) -> list[str]:
+    """Return the known attributes that say something, the least trusted first: a later one overrules."""
+    hits = [key for key in attributes.keys() & _KNOWN if (value := attributes[key]) is not None and value != ""]
     hits.sort(key=_RANK_OF.__getitem__)
-    fields = {}
-    for key in hits:
-        value = attributes[key]
-        if value is not None and value != "":
-            fields[_FIELD_OF[key]] = value
-    return fields
+    return hits
 
 
 def classify(attributes: Mapping[str, Any]) -> Classified:

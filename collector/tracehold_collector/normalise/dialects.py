@@ -212,6 +212,38 @@ without case. `wrapper` is a `task` whose usage repeats what its own model call,
 left to the content. A Langfuse `span` or `event` is not listed: it says nothing, and the next dialect is
 asked."""
 
+DIALECTS: Final[dict[str, str]] = {
+    "tracehold.": "Tracehold",
+    "langfuse.": "Langfuse",
+    "gen_ai.": "OpenTelemetry GenAI",
+    "error.type": "OpenTelemetry",
+    "enduser.id": "OpenTelemetry",
+    "openinference.": "OpenInference",
+    "llm.": "OpenInference",
+    "embedding.": "OpenInference",
+    "reranker.": "OpenInference",
+    "agent.name": "OpenInference",
+    "tool.": "OpenInference",
+    "tool_call.id": "OpenInference",
+    "session.id": "OpenInference",
+    "user.id": "OpenInference",
+    "llm.usage.": "OpenLLMetry",
+    "llm.request.": "OpenLLMetry",
+    "traceloop.": "OpenLLMetry",
+    "langsmith.": "LangSmith",
+    "ai.": "Vercel AI SDK",
+    "logfire.": "Logfire",
+    "name": "Logfire",
+    "operation.cost": "Logfire, Pydantic AI",
+    "agent_name": "Logfire, Pydantic AI",
+    "model_name": "Logfire, Pydantic AI",
+    "sdk_span_type": "Logfire, OpenAI Agents SDK",
+    "aws.genai.": "AWS",
+    "policy.": "a policy's own attributes",
+    "codex.": "Codex",
+}
+"""How an attribute's name begins -> whose it is, for people; the longest beginning wins."""
+
 NAMED_BY_LOGFIRE: Final = frozenset({"Function: {name}", "Agent run: {name!r}"})
 """Logfire templates whose plain `name` attribute is the name of the tool or agent."""
 

@@ -45,9 +45,9 @@ def log_record(item: LogItem, context: NormaliseContext, *, digest: bytes, place
         digest: `item.digest()`.
         place: how many equal ones stand before it in the request.
     """
-    type_, dialect, event = _recognised(item)
+    type_, dialect, event = recognised(item)
     fields = fields_of(item.attributes)
-    _overlay(fields, item.attributes, dialect)
+    fields.update((field, item.attributes[key]) for field, key in overlaid(item.attributes, dialect).items())
     decision, rule = _decision(fields, dialect, event)
     kind = _kind(item, fields, event, decision)
     started_at, duration_ns = _times(item, fields, dialect)
@@ -87,7 +87,7 @@ def log_record(item: LogItem, context: NormaliseContext, *, digest: bytes, place
     return record
 
 
-def _recognised(item: LogItem) -> tuple[str, LogDialect, LogEvent]:
+def recognised(item: LogItem) -> tuple[str, LogDialect, LogEvent]:
     """Return the event's name, whose it is and what it is: by the first of its names that is listed.
 
     Several, because some senders write the place in their code where the event's name should be.
@@ -111,15 +111,17 @@ def _recognised(item: LogItem) -> tuple[str, LogDialect, LogEvent]:
     return full or "log", dialect, _OTHER
 
 
-def _overlay(fields: dict[str, Any], attributes: Mapping[str, Any], dialect: LogDialect) -> None:
-    for field, keys in dialect.fields.items():
-        for key in keys:
-            value = attributes.get(key)
-            if value is not None and value != "":
-                # Our own attributes say what they say on purpose: no dialect overrules them.
-                if f"tracehold.{field}" not in attributes:
-                    fields[field] = value
-                break
+def overlaid(attributes: Mapping[str, Any], dialect: LogDialect) -> dict[str, str]:
+    """Return the fields that a dialect's own names fill, before those of the table of spans, each with its attribute.
+
+    Our own attributes say what they say on purpose: no dialect overrules them.
+    """
+    return {
+        field: key
+        for field, keys in dialect.fields.items()
+        if f"tracehold.{field}" not in attributes
+        and (key := next((key for key in keys if attributes.get(key) not in (None, "")), None)) is not None
+    }
 
 
 def _decision(fields: dict[str, Any], dialect: LogDialect, event: LogEvent) -> tuple[str | None, Any]:

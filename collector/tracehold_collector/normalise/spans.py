@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import orjson
@@ -38,8 +39,7 @@ def span_record(span: SpanItem, context: NormaliseContext) -> Record:
     """
     attributes = span.attributes
     fields = fields_of(attributes)
-    own_type = attributes.get("type")
-    if "event_id" in fields and isinstance(own_type, str) and own_type in EVENT_TYPES:
+    if carries_own_event(attributes, fields):
         record = _from_own_exporter(span, context)
     else:
         record = _envelope(span, fields, classify(attributes), context)
@@ -50,6 +50,17 @@ def span_record(span: SpanItem, context: NormaliseContext) -> Record:
     if span.replaced:
         record.attributes = {**(record.attributes or {}), "invalid_unicode": True}
     return record
+
+
+def carries_own_event(attributes: Mapping[str, Any], fields: Mapping[str, Any]) -> bool:
+    """Whether a span is an event that our own OTel exporter put into one.
+
+    Args:
+        attributes: of the span.
+        fields: as `classify.fields_of` gives them.
+    """
+    own_type = attributes.get("type")
+    return "event_id" in fields and isinstance(own_type, str) and own_type in EVENT_TYPES
 
 
 def _envelope(span: SpanItem, fields: dict[str, Any], classified: Classified, context: NormaliseContext) -> Record:

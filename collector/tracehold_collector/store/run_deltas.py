@@ -17,6 +17,9 @@ from tracehold_collector.core.record import Record
 _NO_ROOT: Final = 1 << 62
 """Added to the rank of a name that is not a root's, so that any root's name comes first."""
 
+_UNTIMED_ROOT: Final = _NO_ROOT - 1
+"""The rank of a root's name without a time: behind those with one, before those of events that are no root."""
+
 
 @dataclass(slots=True)
 class RunDelta:
@@ -70,6 +73,8 @@ class RunDelta:
         start = record.started_at
         if start is not None:
             self._add_times(record, start)
+        elif record.kind == "run":
+            self._add_untimed(record)
         at = start or 0
         if record.agent is not None and (self.agent_at is None or at < self.agent_at):
             self.agent, self.agent_at = record.agent, at
@@ -94,6 +99,13 @@ class RunDelta:
             self.root_status, self.root_status_at = record.status, start
         if record.kind == "run" and record.status != "started" and (self.end_at is None or end > self.end_at):
             self.end_at, self.end_status = end, record.status
+
+    def _add_untimed(self, record: Record) -> None:
+        """What the run itself says counts without a time too, behind anything that has one."""
+        if record.name is not None and self.root_rank is None:
+            self.root_rank, self.root_name = _UNTIMED_ROOT, record.name
+        if record.status != "started" and self.end_at is None:
+            self.end_at, self.end_status = 0, record.status
 
     def _add_call(self, record: Record) -> None:
         """Only model calls carry spend; unknown stays unknown."""

@@ -63,7 +63,7 @@ def spent(records: list[Record]) -> list[int]:
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
 def test_a_shipped_trace_gives_the_counts_a_right_reader_finds(name: str, context: NormaliseContext) -> None:
-    expected = {key: value for key, value in EXPECTED[name].items() if key not in {"why", "spent"}}
+    expected = {key: value for key, value in EXPECTED[name].items() if key not in {"why", "spent", "stated"}}
     records, rejected = read(shipped(name), context)
     assert expected == counts(records, rejected)
 
@@ -79,12 +79,6 @@ def test_usage_of_spans_around_a_model_call_is_not_added_on_top(name: str, conte
 @pytest.mark.parametrize("name", sorted(EXPECTED))
 def test_the_shipped_copy_is_the_recorded_file(name: str, traces: Path) -> None:
     assert (traces / name).read_bytes() == shipped(name).read_bytes()
-
-
-def test_every_recorded_otlp_and_engine_file_has_an_expectation(traces: Path) -> None:
-    files = [*traces.rglob("*.otlp.json"), *traces.rglob("*.pb"), *(traces / "aaa-events-v0_2").glob("*.jsonl")]
-    names = {path.relative_to(traces).as_posix() for path in files}
-    assert names - {"opentelemetry-proto/logs.otlp.json"} == set(EXPECTED)
 
 
 @pytest.mark.parametrize(
@@ -106,14 +100,13 @@ def test_a_logs_file_is_refused_by_name(context: NormaliseContext) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "claude-code-transcripts/edge_cases.jsonl",
-        "claude-code-transcripts/ccusage-session-alpha.jsonl",
         "interbolt-agentdojo/interbolt_events.jsonl",
         "interbolt-agentdojo/call_records.jsonl",
         "agent-governance-toolkit/trading_audit_trail.json",
         "tau-bench-airline/gpt-4o-airline.trial0.subset.json",
         "openai-agents-run-state/v1_0.json",
-        "inspect-ai-logs/log_tool_call_error.json",
+        "who-and-when/hand-crafted-24.json",
+        "langwatch/codex-B.session_task_turn.json",
     ],
 )
 def test_another_programs_log_is_refused_and_not_misread(name: str, traces: Path, context: NormaliseContext) -> None:

@@ -341,3 +341,15 @@ def test_without_any_silence_run_deltas_are_folded_all_the_same(database: Databa
         writer.submit([record(n)]).result(10)
     writer.close()
     assert count(database, "run_deltas") == 1
+
+
+def test_a_run_without_times_has_its_name_and_how_it_ended(database: Database, record: Callable[..., Record]) -> None:
+    writer = Writer(database)
+    timeless = {"started_at": None, "duration_ns": None}
+    run = {"kind": "run", "parent_span_id": None, "name": "SWE-agent", "status": "error", **timeless}
+    writer.submit([record(0, **timeless), record(1, **run)]).result(30)
+    writer.submit([record(2, run="run-2", **(run | {"started_at": 5})), record(3, run="run-2", **run)]).result(30)
+    with database.cursor() as cursor:
+        rows = cursor.execute("SELECT name, status, started_at FROM runs ORDER BY run_id").fetchall()
+    writer.close()
+    assert rows == [("SWE-agent", "error", None), ("SWE-agent", "error", 5)]

@@ -1,0 +1,14 @@
+"""A context with the real cleaner."""
+
+from __future__ import annotations
+
+import pytest
+from tracehold.privacy import Cleaner
+from tracehold_collector.core.pseudonyms import Pseudonyms
+from tracehold_collector.normalise.context import NormaliseContext
+
+
+@pytest.fixture
+def context() -> NormaliseContext:
+    cleaner = Cleaner(mask="[REDACTED]", mask_name=lambda name: f"[REDACTED:{name}]")
+    return NormaliseContext("acme", Pseudonyms(b"k" * 32, "acme"), cleaner)
