@@ -53,7 +53,7 @@ def _logs(piece: Piece, context: NormaliseContext) -> Iterator[Explanation | Rej
 
 
 def _events(piece: Piece, context: NormaliseContext) -> Iterator[Explanation | Rejection]:
-    spans = OpenSpans()
+    spans: dict[str, OpenSpans] = {}
     encoding: Literal["ndjson", "json"] = "ndjson" if piece.content_type == "application/x-ndjson" else "json"
     for item in read_body(piece.body, encoding, context):
         # What came before it opened spans, and each reading must find them as they were.
@@ -65,7 +65,7 @@ def _events(piece: Piece, context: NormaliseContext) -> Iterator[Explanation | R
             yield explain_event(item.where, item.value, partial(_taken, item, before, context))
 
 
-def _taken(item: Item, spans: OpenSpans, context: NormaliseContext, value: dict[str, Any]) -> Record:
+def _taken(item: Item, spans: dict[str, OpenSpans], context: NormaliseContext, value: dict[str, Any]) -> Record:
     batch = Batch()
     take(item._replace(value=value), batch, copy.deepcopy(spans), context)
     if not batch.records:
