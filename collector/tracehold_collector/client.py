@@ -84,9 +84,15 @@ class Client:
         Raises:
             AskError: not reached, refused, or cut off; says what to do.
         """
-        headers = {"Content-Type": "application/json"}
+        yield from self._streamed("POST", path, content=body, headers={"Content-Type": "application/json"})
+
+    def found(self, path: str, parameters: Mapping[str, Any]) -> Iterator[bytes]:
+        """GET, and yield the answer's lines as they come. Raises as `lines` does."""
+        yield from self._streamed("GET", path, params={k: v for k, v in parameters.items() if v is not None})
+
+    def _streamed(self, method: str, path: str, **request: Any) -> Iterator[bytes]:
         try:
-            with self._http.stream("POST", path, content=body, headers=headers, timeout=None) as response:
+            with self._http.stream(method, path, timeout=None, **request) as response:
                 if not response.is_success:
                     response.read()
                     raise AskError(_refusal(self.url, response))

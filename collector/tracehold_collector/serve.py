@@ -226,7 +226,8 @@ class CollectorServer:
         self.repricer = Repricer(self.database, self.writer, prices)
         self._grpc = OtlpGrpcServer(self._intake, gate=self.gate, log=self._access_log, certificate=self._certificate)
         reader = Reader(self.database, timeout_s=settings.query_timeout_s)
-        budgets = Budgets(written, reader, Pseudonyms(key, settings.tenant))
+        pseudonyms = Pseudonyms(key, settings.tenant)
+        budgets = Budgets(written, reader, pseudonyms)
         self.budget_watch = BudgetWatch(budgets)
         self._app = build_app(
             database=self.database,
@@ -236,6 +237,7 @@ class CollectorServer:
             gate=self.gate,
             access_log_file=self._access_log,
             data_dir=settings.data_dir,
+            pseudonyms=pseudonyms,
             forwarder=self.forwarder,
             repricer=self.repricer,
             watch=self.budget_watch,

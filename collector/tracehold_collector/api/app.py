@@ -12,13 +12,14 @@ from starlette.routing import BaseRoute, Route
 
 from tracehold_collector.access.gate import Gate
 from tracehold_collector.access.journal import AccessLog
-from tracehold_collector.api import access_log, health, ingest, jaeger, jaeger_v3, prices, reads
+from tracehold_collector.api import access_log, health, ingest, jaeger, jaeger_v3, prices, reads, search
 from tracehold_collector.api import budgets as budgets_api
 from tracehold_collector.api.access import AccessMiddleware
 from tracehold_collector.api.errors import on_collector_error, on_method_not_allowed, on_unforeseen
 from tracehold_collector.budgets import Budgets
 from tracehold_collector.budgets.watch import BudgetWatch
 from tracehold_collector.core.errors import CollectorError
+from tracehold_collector.core.pseudonyms import Pseudonyms
 from tracehold_collector.forward import Forwarder
 from tracehold_collector.pipeline import Intake
 from tracehold_collector.repricing import Repricer
@@ -36,6 +37,7 @@ def build_app(
     gate: Gate,
     access_log_file: AccessLog,
     data_dir: Path,
+    pseudonyms: Pseudonyms,
     forwarder: Forwarder | None = None,
     repricer: Repricer | None = None,
     watch: BudgetWatch | None = None,
@@ -51,6 +53,7 @@ def build_app(
         forwarder: sends on what was taken in, for its metrics.
         gate: says who asks.
         data_dir: the folder of the store, where the access log is read.
+        pseudonyms: stand for what was looked for, in the access log.
         access_log_file: where it is noted who asked for what.
         repricer: prices stored calls once more when asked.
         watch: looks at the budgets, for its metrics.
@@ -65,6 +68,7 @@ def build_app(
         Route("/api/v1/queries/{name}", reads.run_query),
         Route("/api/v1/events/{event_id}", reads.get_event),
         Route("/api/v1/contents", reads.get_contents),
+        Route("/api/v1/search/content", search.search_content),
         Route("/api/v1/prices/apply", prices.apply_prices, methods=["POST"]),
         Route("/api/v1/budgets", budgets_api.list_budgets),
         Route("/api/v1/access-log", access_log.get_access_log),
@@ -89,6 +93,9 @@ def build_app(
     app.state.intake = intake
     app.state.meters = gate.meters
     app.state.data_dir = data_dir
+    app.state.access_log = access_log_file
+    app.state.pseudonyms = pseudonyms
+    app.state.searches = search.Searches(reader, writer)
     app.state.repricer = repricer
     app.state.budgets = budgets
     app.state.metrics = health.registry(health.StoreMetrics(database, writer, intake, forwarder, watch))

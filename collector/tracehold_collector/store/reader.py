@@ -144,6 +144,15 @@ class Reader:
             lambda cursor: read_records(cursor, event_ids, _tenants(access), between_ns=between_ns, max_packed=packed)
         )
 
+    def run(self, work: Callable[[duckdb.DuckDBPyConnection], _T]) -> _T:
+        """Do `work` with a cursor of its own, within the time limit of one question.
+
+        Raises:
+            QueryError: it took too long.
+            StoreError: the store could not answer.
+        """
+        return self._run(work)
+
     def ping(self) -> None:
         """Raise `StoreError` unless the store answers."""
         self._run(lambda cursor: cursor.execute("SELECT 1").fetchall())
