@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Route
 
 from tracehold_collector.access.gate import Gate
 from tracehold_collector.access.journal import AccessLog
-from tracehold_collector.api import access_log, health, ingest, jaeger, jaeger_v3, prices, reads, search
+from tracehold_collector.api import access_log, health, ingest, jaeger, jaeger_v3, prices, reads, search, tail
 from tracehold_collector.api import budgets as budgets_api
 from tracehold_collector.api.access import AccessMiddleware
 from tracehold_collector.api.errors import on_collector_error, on_method_not_allowed, on_unforeseen
@@ -69,6 +69,7 @@ def build_app(
         Route("/api/v1/events/{event_id}", reads.get_event),
         Route("/api/v1/contents", reads.get_contents),
         Route("/api/v1/search/content", search.search_content),
+        Route("/api/v1/tail", tail.get_tail),
         Route("/api/v1/prices/apply", prices.apply_prices, methods=["POST"]),
         Route("/api/v1/budgets", budgets_api.list_budgets),
         Route("/api/v1/access-log", access_log.get_access_log),
@@ -95,6 +96,7 @@ def build_app(
     app.state.data_dir = data_dir
     app.state.access_log = access_log_file
     app.state.pseudonyms = pseudonyms
+    app.state.tails = tail.Tails(reader, writer, intake)
     app.state.searches = search.Searches(reader, writer)
     app.state.repricer = repricer
     app.state.budgets = budgets

@@ -29,7 +29,7 @@ _SAID: Final = frozenset(
         "serviceName", "operation", "source", "since", "until", "start", "end", "startTime", "endTime", "endTs",
         "lookback", "limit", "offset", "timezone", "minDuration", "maxDuration", "spanKind", "span_kind", "user_ref",
         "session_id", "by", "query.service_name", "query.operation_name", "query.start_time_min",
-        "query.start_time_max", "action", "seconds", "denials",
+        "query.start_time_max", "action", "seconds", "denials", "last",
         "query.serviceName", "query.operationName", "query.startTimeMin", "query.startTimeMax", "query.num_traces",
     }
 )  # fmt: skip

@@ -21,7 +21,8 @@ from tracehold_collector.core.pseudonyms import Pseudonyms
 from tracehold_collector.core.times import parse_moment_ns
 from tracehold_collector.search.content_search import Asked, ContentSearch, Hit, read_cursor
 from tracehold_collector.search.needle import MAX_TEXT_CHARS
-from tracehold_collector.store.content_scan import FILTERS, ScanFilter
+from tracehold_collector.store.content_scan import ScanFilter
+from tracehold_collector.store.filters import FILTERS
 from tracehold_collector.store.reader import Access, Reader
 from tracehold_collector.store.writer import Writer
 

@@ -16,12 +16,7 @@ import duckdb
 
 from tracehold_collector.core.errors import StoreError
 from tracehold_collector.store.chunks import open_chunk
-
-FILTERS: Final = (
-    "tenant", "run_id", "trace_id", "kind", "type", "name", "status", "agent", "service", "model", "provider",
-    "decision", "rule", "error_type", "user_ref", "session_id", "source",
-)  # fmt: skip
-"""Columns that a search can be narrowed down by, to one value each."""
+from tracehold_collector.store.filters import equal_conditions
 
 MAX_PACKED_BYTES: Final = 2 * 1024 * 1024
 """Compressed content that is unpacked at once; a chunk that is larger alone is unpacked alone."""
@@ -221,21 +216,14 @@ def _page(
 
 
 def _conditions(wanted: ScanFilter) -> tuple[str, dict[str, Any]]:
-    parts = ["content_chunk IS NOT NULL"]
     bound: dict[str, Any] = {}
-    if wanted.tenants is not None:
-        parts.append("list_contains($tenants::VARCHAR[], tenant)")
-        bound["tenants"] = list(wanted.tenants)
+    parts = ["content_chunk IS NOT NULL", *equal_conditions(wanted.tenants, wanted.equal, bound)]
     if wanted.since_ns is not None:
         parts.append("started_at >= $since_ns")
         bound["since_ns"] = wanted.since_ns
     if wanted.until_ns is not None:
         parts.append("started_at < $until_ns")
         bound["until_ns"] = wanted.until_ns
-    for name in FILTERS:
-        if name in wanted.equal:
-            parts.append(f"{name} = ${name}")
-            bound[name] = wanted.equal[name]
     if wanted.after is not None:
         parts.append(_following(wanted.after, bound))
     return " AND ".join(parts), bound

@@ -14,7 +14,6 @@ import pytest
 from support.keys import bearer, make_key
 from support.processes import wait_for
 from support.records import START, make_record
-from tracehold_collector.access.journal import Entry
 from tracehold_collector.access.reading import Asked, read_log
 from tracehold_collector.api import search as search_api
 from tracehold_collector.core.record import Record
@@ -50,6 +49,11 @@ def hits(lines: Lines) -> Lines:
 def end(lines: Lines) -> dict[str, Any]:
     found: dict[str, Any] = lines[-1]["done"]
     return found
+
+
+def lines_of(server: CollectorServer) -> Lines:
+    """The access log, the oldest first."""
+    return read_log(server.settings.data_dir, Asked(), None)[::-1]
 
 
 def refusal(server: CollectorServer, **asked: Any) -> str:
@@ -202,8 +206,8 @@ def test_a_search_is_noted_without_its_words(serve: Serve) -> None:
     server = serve()
     store(server, said(0, SECRET))
     search(server, "Heron", kind="llm")
-    server._access_log.add(Entry("read", "the last", None, "a test")).result(10)
-    _, end_line, begin = read_log(server.settings.data_dir, Asked(), None)
+    wait_for(lambda: len(lines_of(server)) == 2, what="the line of the end")
+    begin, end_line = lines_of(server)
     assert begin["what"] == PATH
     assert begin["parameters"]["kind"] == "llm"
     assert begin["parameters"]["text_chars"] == 5
@@ -249,8 +253,8 @@ def test_who_hangs_up_ends_the_work_and_gives_the_place_back(serve: Serve, monke
         with httpx.stream("GET", server.url + PATH, params={"text": "x", "limit": 1000}, trust_env=False) as answer:
             next(answer.iter_lines())
     wait_for(lambda: searches._running == 0, what="the places of those who hung up")
-    server._access_log.add(Entry("read", "the last", None, "a test")).result(10)
-    ends = [line for line in read_log(server.settings.data_dir, Asked(), None) if line["what"] == f"{PATH} (end)"]
+    wait_for(lambda: len(lines_of(server)) == 6, what="the lines of the ends")
+    ends = [line for line in lines_of(server) if line["what"] == f"{PATH} (end)"]
     assert [line["parameters"]["ended_by"] for line in ends] == ["the asker hung up"] * 3
     assert all(line["rows"] < 1000 for line in ends)
 
