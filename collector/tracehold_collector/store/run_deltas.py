@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -120,13 +120,8 @@ class RunDelta:
             self.cost_usd = (self.cost_usd or 0.0) + record.cost_usd
 
 
-def run_delta_table(records: Iterable[Record], received_at: int) -> pa.Table:
-    """Return the rows of `run_deltas` for the records of one commit.
-
-    Args:
-        records: new in the store.
-        received_at: UTC nanoseconds of the commit.
-    """
+def run_delta_batch(records: Iterable[Record]) -> pa.RecordBatch:
+    """Return the rows of `run_deltas` for records that are new in the store; the commit adds when it was."""
     by_run: dict[tuple[str, str], RunDelta] = {}
     for record in records:
         key = (record.tenant, record.run_id)
@@ -135,15 +130,12 @@ def run_delta_table(records: Iterable[Record], received_at: int) -> pa.Table:
             delta = by_run[key] = RunDelta(*key)
         delta.add(record)
     deltas = list(by_run.values())
-    columns: dict[str, Any] = {
-        name: pa.array([getattr(delta, name) for delta in deltas], kind) for name, kind in _COLUMNS.items()
-    }
-    columns["received_at"] = pa.repeat(pa.scalar(received_at, pa.int64()), len(deltas))
-    return pa.table(columns)
+    columns = [pa.array([getattr(delta, field.name) for delta in deltas], field.type) for field in DELTA_SCHEMA]
+    return pa.record_batch(columns, schema=DELTA_SCHEMA)
 
 
 _ARROW: Final = {"str": pa.string(), "int": pa.int64(), "float": pa.float64()}
-_COLUMNS: Final = {item.name: _ARROW[str(item.type).partition(" ")[0]] for item in fields(RunDelta)}
+DELTA_SCHEMA: Final = pa.schema([(item.name, _ARROW[str(item.type).partition(" ")[0]]) for item in fields(RunDelta)])
 
 
 def _least(known: str | None, new: str | None) -> str | None:
