@@ -9,6 +9,8 @@ from importlib import resources
 from typing import Final
 
 import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
 import structlog
 from tracehold.core.clock import now_ns
 
@@ -16,7 +18,7 @@ from tracehold_collector.core.record import Record
 from tracehold_collector.store.columns import Cost, cost_table
 from tracehold_collector.store.database import Database
 from tracehold_collector.store.rows import Rows, encode
-from tracehold_collector.store.seen import SeenIds
+from tracehold_collector.store.seen import SeenIds, Unsure
 from tracehold_collector.store.tables import Table
 
 _log = structlog.get_logger(__name__)
@@ -26,6 +28,7 @@ _FOLD_RUN_DELTAS: Final = (_SQL / "fold_run_deltas.sql").read_text()
 _ADD_COSTS: Final = (_SQL / "add_costs.sql").read_text()
 
 _ID_BYTES: Final = 16
+_LOAD_ROWS: Final = 1 << 18
 
 UNAVAILABLE: Final = (
     duckdb.FatalException,
@@ -160,9 +163,10 @@ class Committer:
         self._tables = {name: Table(connection, name) for name in ("events", "run_deltas", "contents")}
         (last,) = connection.execute("SELECT max(received_at) FROM events").fetchone() or (None,)
         self._last_commit_ns = last or 0
-        ids = connection.execute("SELECT event_id::BLOB FROM events").to_arrow_reader()
-        for batch in ids:
-            self._seen.add(b"".join(batch.column(0).to_pylist()))
+        stored = connection.execute("SELECT event_id::BLOB, received_at FROM events").to_arrow_reader(_LOAD_ROWS)
+        for batch in stored:
+            first_ns, last_ns = pc.min_max(batch.column(1)).values()
+            self._seen.add(_raw(batch.column(0)), first_ns.as_py(), last_ns.as_py())
 
     def _insert(self, fresh: list[Rows]) -> None:
         # Of two commits the later one has the later time, whatever the clock does: who reads on from there misses none.
@@ -179,7 +183,7 @@ class Committer:
             raise
         self._last_commit_ns = received_at
         for rows in fresh:
-            self._seen.add(rows.ids)
+            self._seen.add(rows.ids, received_at, received_at)
             self.unfolded += rows.deltas.num_rows
             self.stats.accepted += len(rows)
             self.stats.content_bytes += rows.contents.column("body").nbytes
@@ -201,11 +205,13 @@ class Committer:
         Nearly always there are none, and the rows go in as they came.
         """
         joined = b"".join([rows.ids for rows in submissions])
-        unsure = self._seen.maybe(joined)
-        if not len(unsure) and self._seen.all_differ(joined):
+        unsure = list(self._seen.maybe(joined))
+        if not unsure and self._seen.all_differ(joined):
             return [rows for rows in submissions if len(rows)], [Receipt(len(rows), 0) for rows in submissions]
         # Of one tenant: what another has under the same id takes nothing away here, and is not told.
-        taken = self._stored([joined[place * _ID_BYTES : (place + 1) * _ID_BYTES] for place in unsure])
+        taken = set[tuple[str, bytes]]()
+        for each in unsure:
+            taken |= self._stored(joined, each)
         fresh: list[Rows] = []
         receipts: list[Receipt] = []
         for rows in submissions:
@@ -218,10 +224,20 @@ class Committer:
                 fresh.append(encode([records[place] for place in new]))
         return fresh, receipts
 
-    def _stored(self, ids: list[bytes]) -> set[tuple[str, bytes]]:
+    def _stored(self, joined: bytes, unsure: Unsure) -> set[tuple[str, bytes]]:
+        ids = [joined[place * _ID_BYTES : (place + 1) * _ID_BYTES] for place in unsure.places]
         rows = self._database.connection.execute(
-            "SELECT tenant, event_id FROM events WHERE event_id IN (SELECT unnest(?::UUID[]))",
-            [[uuid.UUID(bytes=each) for each in ids]],
+            """
+            SELECT tenant, event_id
+            FROM events
+            WHERE event_id IN (SELECT unnest($ids::UUID[]))
+              AND received_at BETWEEN $first_ns AND $last_ns
+            """,
+            {
+                "ids": [uuid.UUID(bytes=each) for each in ids],
+                "first_ns": unsure.first_ns,
+                "last_ns": unsure.last_ns,
+            },
         ).fetchall()
         return {(tenant, event_id.bytes) for tenant, event_id in rows}
 
@@ -236,6 +252,12 @@ def _new_places(rows: Rows, taken: set[tuple[str, bytes]]) -> list[int]:
             taken.add(key)
             new.append(place)
     return new
+
+
+def _raw(column: pa.BinaryArray) -> bytes:
+    """Return ids that lie one behind the other in the memory of an Arrow column, 16 bytes each."""
+    first = column.offset * _ID_BYTES
+    return bytes(column.buffers()[2][first : first + len(column) * _ID_BYTES])
 
 
 def _rollback(connection: duckdb.DuckDBPyConnection) -> None:
