@@ -36,6 +36,7 @@ from tracehold_collector.core.secretfile import load_or_create_key, prepare_fold
 from tracehold_collector.core.settings import CollectorSettings, is_loopback, no_key_for
 from tracehold_collector.core.tls import Certificate
 from tracehold_collector.forward import Forwarder
+from tracehold_collector.lifecycle import Lifecycle
 from tracehold_collector.pipeline import Intake
 from tracehold_collector.pricing import PriceBook, load_prices
 from tracehold_collector.repricing import Repricer
@@ -158,6 +159,7 @@ class CollectorServer:
     def stop(self) -> None:
         """Ask the server to end; `run` then returns."""
         self._intake.stopping = True
+        self.lifecycle.stopping = True
         self._server.should_exit = True
 
     def close(self) -> None:
@@ -170,6 +172,7 @@ class CollectorServer:
         self.budget_watch.close()
         self.repricer.close()
         self.writer.close()
+        self.lifecycle.close()
         if self.forwarder is not None:
             self.forwarder.close()
         self.database.close()
@@ -224,7 +227,14 @@ class CollectorServer:
         limits = replace(DEFAULT_LIMITS, max_body_bytes=settings.max_body_bytes)
         self._intake = Intake(self.writer, key, limits, prices)
         self.repricer = Repricer(self.database, self.writer, prices)
-        self._grpc = OtlpGrpcServer(self._intake, gate=self.gate, log=self._access_log, certificate=self._certificate)
+        self.lifecycle = Lifecycle(self.database, settings.data_dir, lambda: self.writer.stats.commits)
+        self._grpc = OtlpGrpcServer(
+            self._intake,
+            gate=self.gate,
+            log=self._access_log,
+            lifecycle=self.lifecycle,
+            certificate=self._certificate,
+        )
         reader = Reader(self.database, timeout_s=settings.query_timeout_s)
         budgets = Budgets(written, reader, Pseudonyms(key, settings.tenant))
         self.budget_watch = BudgetWatch(budgets)
@@ -236,11 +246,13 @@ class CollectorServer:
             gate=self.gate,
             access_log_file=self._access_log,
             data_dir=settings.data_dir,
+            lifecycle=self.lifecycle,
             forwarder=self.forwarder,
             repricer=self.repricer,
             watch=self.budget_watch,
             budgets=budgets,
         )
+        self.lifecycle.start()
         self.repricer.start()
         self.budget_watch.start()
 

@@ -20,6 +20,7 @@ from tracehold_collector.budgets import Budgets
 from tracehold_collector.budgets.watch import BudgetWatch
 from tracehold_collector.core.errors import CollectorError
 from tracehold_collector.forward import Forwarder
+from tracehold_collector.lifecycle import Lifecycle
 from tracehold_collector.pipeline import Intake
 from tracehold_collector.repricing import Repricer
 from tracehold_collector.store.database import Database
@@ -36,6 +37,7 @@ def build_app(
     gate: Gate,
     access_log_file: AccessLog,
     data_dir: Path,
+    lifecycle: Lifecycle,
     forwarder: Forwarder | None = None,
     repricer: Repricer | None = None,
     watch: BudgetWatch | None = None,
@@ -51,6 +53,7 @@ def build_app(
         forwarder: sends on what was taken in, for its metrics.
         gate: says who asks.
         data_dir: the folder of the store, where the access log is read.
+        lifecycle: is told which senders were sent away.
         access_log_file: where it is noted who asked for what.
         repricer: prices stored calls once more when asked.
         watch: looks at the budgets, for its metrics.
@@ -89,6 +92,7 @@ def build_app(
     app.state.intake = intake
     app.state.meters = gate.meters
     app.state.data_dir = data_dir
+    app.state.lifecycle = lifecycle
     app.state.repricer = repricer
     app.state.budgets = budgets
     app.state.metrics = health.registry(health.StoreMetrics(database, writer, intake, forwarder, watch))

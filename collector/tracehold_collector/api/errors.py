@@ -19,6 +19,7 @@ from tracehold_collector.core.errors import (
     TooLargeError,
     UnsupportedCodingError,
 )
+from tracehold_collector.lifecycle import Lifecycle
 
 _ANSWERS: Final[tuple[tuple[type[CollectorError], int, int], ...]] = (
     # error, HTTP status, gRPC code
@@ -33,6 +34,8 @@ _ANSWERS: Final[tuple[tuple[type[CollectorError], int, int], ...]] = (
 
 RETRY_AFTER_S: Final = 2
 """Seconds after which a sender should try a collector again that cannot store, or stops."""
+
+_SENT_TO: Final = OTLP_PATHS | {"/v1/events"}
 
 _UNIMPLEMENTED: Final = 12
 _INTERNAL: Final = 13
@@ -58,6 +61,9 @@ async def on_collector_error(request: Request, error: Exception) -> Response:
     """
     status, code = codes_of(error)
     wait_s = retry_after_s(error)
+    if request.url.path in _SENT_TO:
+        lifecycle: Lifecycle = request.app.state.lifecycle
+        lifecycle.refused(error)
     headers = {} if wait_s is None else {"Retry-After": str(wait_s)}
     if request.url.path in OTLP_PATHS:
         return otlp_error(request.headers, status, code, str(error), headers)

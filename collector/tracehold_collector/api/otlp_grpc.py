@@ -31,6 +31,7 @@ from tracehold_collector.api.otlp_answers import Export, take_export
 from tracehold_collector.core.errors import BadBodyError, CollectorError
 from tracehold_collector.core.tls import Certificate
 from tracehold_collector.decode import LOGS, METRICS, TRACES, Signal
+from tracehold_collector.lifecycle import Lifecycle
 from tracehold_collector.pipeline import Intake
 
 _log = structlog.get_logger(__name__)
@@ -60,10 +61,20 @@ class OtlpGrpcServer:
         intake: where requests go; shared with HTTP.
         gate: says who sends.
         log: where refusals are noted.
+        lifecycle: is told which senders were sent away.
         certificate: with which it speaks TLS; `None` is plain text.
     """
 
-    def __init__(self, intake: Intake, *, gate: Gate, log: AccessLog, certificate: Certificate | None = None) -> None:
+    def __init__(
+        self,
+        intake: Intake,
+        *,
+        gate: Gate,
+        log: AccessLog,
+        lifecycle: Lifecycle,
+        certificate: Certificate | None = None,
+    ) -> None:
+        self._lifecycle = lifecycle
         self._certificate = certificate
         self._intake = intake
         self._gate = gate
@@ -128,6 +139,7 @@ class OtlpGrpcServer:
             refusal = CollectorError(f"the collector failed on this request ({type(error).__name__}); report it")
         else:
             return answer
+        self._lifecycle.refused(refusal)
         await _refuse(call, refusal)
         return b""
 
