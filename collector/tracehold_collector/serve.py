@@ -25,6 +25,7 @@ from tracehold_collector.access.book import KeyBook
 from tracehold_collector.access.gate import Gate
 from tracehold_collector.access.journal import AccessLog
 from tracehold_collector.api.app import build_app
+from tracehold_collector.api.connection import BoundedConnection
 from tracehold_collector.api.otlp_grpc import OtlpGrpcServer
 from tracehold_collector.budgets import Budgets, load_budgets
 from tracehold_collector.budgets.watch import BudgetWatch
@@ -92,6 +93,8 @@ class CollectorServer:
             raise
         config = uvicorn.Config(
             self._app,
+            http=BoundedConnection,
+            ws="none",
             log_config=None,
             access_log=False,
             server_header=False,

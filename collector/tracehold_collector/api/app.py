@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from anyio import CapacityLimiter
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -95,6 +96,7 @@ def build_app(
     app.state.lifecycle = lifecycle
     app.state.repricer = repricer
     app.state.budgets = budgets
+    app.state.health_thread = CapacityLimiter(1)
     app.state.metrics = health.registry(health.StoreMetrics(database, writer, intake, forwarder, watch))
     return app
 

@@ -28,7 +28,7 @@ from tracehold_collector.api.body import READ_TIMEOUT_S
 from tracehold_collector.api.errors import codes_of, retry_after_s
 from tracehold_collector.api.needs import GRPC
 from tracehold_collector.api.otlp_answers import Export, take_export
-from tracehold_collector.core.errors import BadBodyError, CollectorError
+from tracehold_collector.core.errors import BadBodyError, CollectorError, StalledError
 from tracehold_collector.core.tls import Certificate
 from tracehold_collector.decode import LOGS, METRICS, TRACES, Signal
 from tracehold_collector.lifecycle import Lifecycle
@@ -186,7 +186,9 @@ async def _read(call: Any) -> bytes:
         async with asyncio.timeout(READ_TIMEOUT_S):
             body = await call.read()
     except TimeoutError as error:
-        raise BadBodyError(f"the message did not arrive within {READ_TIMEOUT_S:g} s; nothing was taken in") from error
+        raise StalledError(
+            f"the message did not arrive within {READ_TIMEOUT_S:g} s; nothing was taken in. Send the same again"
+        ) from error
     # So it also ends when gRPC refused the message, and told the sender.
     if not isinstance(body, bytes):
         raise BadBodyError("the call ended without a message; nothing was taken in")

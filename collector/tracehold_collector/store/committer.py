@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
-from typing import Final
+from typing import Any, Final
 
 import duckdb
 import structlog
@@ -16,6 +16,7 @@ from tracehold.core.ids import new_event_id
 from tracehold_collector.core.record import Record
 from tracehold_collector.store import chunks
 from tracehold_collector.store.columns import Cost, chunk_table, cost_table, event_table
+from tracehold_collector.store.conflicts import COMPARED, conflicts
 from tracehold_collector.store.database import Database
 from tracehold_collector.store.run_deltas import run_delta_table
 from tracehold_collector.store.seen import SeenIds
@@ -73,6 +74,7 @@ class CommitStats:
 
     accepted: int = 0
     duplicates: int = 0
+    conflicts: int = 0
     commits: int = 0
     failed_commits: int = 0
     content_bytes: int = 0
@@ -192,7 +194,7 @@ class Committer:
         """Sort out duplicates: within the batch by a set, against the store by the filter and, where unsure, by SQL."""
         ids = [record.event_id for records in submissions for record in records]
         # Of one tenant: what another has under the same id takes nothing away here, and is not told.
-        taken = self._stored(ids) if ids else set()
+        taken = self._stored(ids) if ids else {}
         fresh: list[Record] = []
         receipts: list[Receipt] = []
         for records in submissions:
@@ -200,21 +202,25 @@ class Committer:
             for record in records:
                 key = (record.tenant, record.event_id)
                 if key not in taken:
-                    taken.add(key)
+                    taken[key] = record
                     fresh.append(record)
+                else:
+                    self.stats.conflicts += conflicts(record, taken[key])
             accepted = len(fresh) - before
             receipts.append(Receipt(accepted, len(records) - accepted))
         return fresh, receipts
 
-    def _stored(self, ids: list[bytes]) -> set[tuple[str, bytes]]:
+    def _stored(self, ids: list[bytes]) -> dict[tuple[str, bytes], Record | tuple[Any, ...]]:
         maybe = self._seen.maybe(ids)
         if not maybe.any():
-            return set()
+            return {}
         unsure = [uuid.UUID(bytes=ids[place]) for place in maybe.nonzero()[0]]
         rows = self._database.connection.execute(
-            "SELECT tenant, event_id FROM events WHERE event_id IN (SELECT unnest(?::UUID[]))", [unsure]
+            f"SELECT tenant, event_id, {', '.join(COMPARED)} FROM events "  # noqa: S608 - names of ours
+            "WHERE event_id IN (SELECT unnest(?::UUID[]))",
+            [unsure],
         ).fetchall()
-        return {(tenant, event_id.bytes) for tenant, event_id in rows}
+        return {(tenant, event_id.bytes): tuple(rest) for tenant, event_id, *rest in rows}
 
     def _load_seen(self) -> None:
         result = self._database.connection.execute("SELECT event_id::VARCHAR FROM events")
