@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from anyio import CapacityLimiter
 from starlette.applications import Starlette
@@ -16,7 +17,9 @@ from tracehold_collector.access.journal import AccessLog
 from tracehold_collector.api import access_log, health, ingest, jaeger, jaeger_v3, prices, reads
 from tracehold_collector.api import budgets as budgets_api
 from tracehold_collector.api.access import AccessMiddleware
+from tracehold_collector.api.body import media_type
 from tracehold_collector.api.errors import on_collector_error, on_method_not_allowed, on_unforeseen
+from tracehold_collector.api.otlp_status import PROTOBUF, otlp_error
 from tracehold_collector.budgets import Budgets
 from tracehold_collector.budgets.watch import BudgetWatch
 from tracehold_collector.core.errors import CollectorError
@@ -27,6 +30,8 @@ from tracehold_collector.repricing import Repricer
 from tracehold_collector.store.database import Database
 from tracehold_collector.store.reader import Reader
 from tracehold_collector.store.writer import Writer
+
+_UNIMPLEMENTED: Final = 12
 
 
 def build_app(
@@ -102,10 +107,9 @@ def build_app(
 
 
 async def _not_found(request: Request, _error: Exception) -> Response:
-    return JSONResponse(
-        {
-            "error": f"there is nothing at {request.url.path[:200]!r}",
-            "hint": "send to /v1/events, /v1/traces or /v1/logs; ask at /api/v1/queries",
-        },
-        404,
-    )
+    error = f"there is nothing at {request.url.path[:200]!r}"
+    hint = "send to /v1/events, /v1/traces or /v1/logs; ask at /api/v1/queries"
+    if media_type(request) == PROTOBUF:
+        # A sender of a signal that nobody here takes, such as profiles, reads a Status (specification, "Failures").
+        return otlp_error(request.headers, 404, _UNIMPLEMENTED, f"{error}: {hint}")
+    return JSONResponse({"error": error, "hint": hint}, 404)
