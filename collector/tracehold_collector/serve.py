@@ -25,6 +25,7 @@ from tracehold_collector.access.book import KeyBook
 from tracehold_collector.access.gate import Gate
 from tracehold_collector.access.journal import AccessLog
 from tracehold_collector.api.app import build_app
+from tracehold_collector.api.connection import BoundedConnection
 from tracehold_collector.api.otlp_grpc import OtlpGrpcServer
 from tracehold_collector.budgets import Budgets, load_budgets
 from tracehold_collector.budgets.watch import BudgetWatch
@@ -38,6 +39,7 @@ from tracehold_collector.core.tls import Certificate
 from tracehold_collector.decoders.decoder import Decoder, DecoderSettings
 from tracehold_collector.decoders.pool import DecoderPool
 from tracehold_collector.forward import Forwarder
+from tracehold_collector.lifecycle import Lifecycle
 from tracehold_collector.pipeline import Intake
 from tracehold_collector.pricing import PriceBook, load_prices
 from tracehold_collector.repricing import Repricer
@@ -93,6 +95,8 @@ class CollectorServer:
             raise
         config = uvicorn.Config(
             self._app,
+            http=BoundedConnection,
+            ws="none",
             log_config=None,
             access_log=False,
             server_header=False,
@@ -160,6 +164,7 @@ class CollectorServer:
     def stop(self) -> None:
         """Ask the server to end; `run` then returns."""
         self._intake.stopping = True
+        self.lifecycle.stopping = True
         self._server.should_exit = True
 
     def close(self) -> None:
@@ -174,6 +179,7 @@ class CollectorServer:
         if self.decoders is not None:
             self.decoders.close()
         self.writer.close()
+        self.lifecycle.close()
         if self.forwarder is not None:
             self.forwarder.close()
         self.database.close()
@@ -231,7 +237,14 @@ class CollectorServer:
         self.decoders = DecoderPool(decoding, settings.decoders) if settings.decoders else None
         self._intake = Intake(self.writer, Decoder(decoding, prices), limits, self.decoders)
         self.repricer = Repricer(self.database, self.writer, prices)
-        self._grpc = OtlpGrpcServer(self._intake, gate=self.gate, log=self._access_log, certificate=self._certificate)
+        self.lifecycle = Lifecycle(self.database, settings.data_dir, lambda: self.writer.stats.commits)
+        self._grpc = OtlpGrpcServer(
+            self._intake,
+            gate=self.gate,
+            log=self._access_log,
+            lifecycle=self.lifecycle,
+            certificate=self._certificate,
+        )
         reader = Reader(self.database, timeout_s=settings.query_timeout_s)
         budgets = Budgets(written, reader, Pseudonyms(key, settings.tenant))
         self.budget_watch = BudgetWatch(budgets)
@@ -243,11 +256,13 @@ class CollectorServer:
             gate=self.gate,
             access_log_file=self._access_log,
             data_dir=settings.data_dir,
+            lifecycle=self.lifecycle,
             forwarder=self.forwarder,
             repricer=self.repricer,
             watch=self.budget_watch,
             budgets=budgets,
         )
+        self.lifecycle.start()
         self.repricer.start()
         self.budget_watch.start()
 

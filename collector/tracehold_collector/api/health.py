@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from typing import Final
 
+import anyio
+import anyio.to_thread
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -19,6 +22,9 @@ from tracehold_collector.store.database import Database
 from tracehold_collector.store.reader import Reader
 from tracehold_collector.store.writer import Writer
 
+READY_WITHIN_S: Final = 5.0
+"""How long `/readyz` waits for the store."""
+
 
 async def healthz(_request: Request) -> Response:
     """Answer while the process can answer."""
@@ -29,9 +35,14 @@ async def readyz(request: Request) -> Response:
     """Answer 200 while the store answers and the writer takes records, else 503."""
     reader: Reader = request.app.state.reader
     writer: Writer = request.app.state.writer
+    # A thread of its own: behind slow questions it would call a collector down that is not, and have it restarted.
+    limiter: anyio.CapacityLimiter = request.app.state.health_thread
     try:
-        await asyncio.to_thread(reader.ping)
+        async with asyncio.timeout(READY_WITHIN_S):
+            await anyio.to_thread.run_sync(reader.ping, limiter=limiter, abandon_on_cancel=True)
         writer.check_room()
+    except TimeoutError:
+        return JSONResponse({"ready": False, "error": f"the store did not answer within {READY_WITHIN_S:g} s"}, 503)
     except CollectorError as error:
         return JSONResponse({"ready": False, "error": str(error)}, 503)
     return JSONResponse({"ready": True})
@@ -39,7 +50,8 @@ async def readyz(request: Request) -> Response:
 
 async def metrics(request: Request) -> Response:
     """Return the metrics in Prometheus' text format."""
-    body = await asyncio.to_thread(generate_latest, request.app.state.metrics)
+    limiter: anyio.CapacityLimiter = request.app.state.health_thread
+    body = await anyio.to_thread.run_sync(generate_latest, request.app.state.metrics, limiter=limiter)
     return Response(body, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
@@ -76,6 +88,9 @@ class StoreMetrics(Collector):
         yield from self._budgets()
         yield _counter("events_accepted", "Events committed to the store.", stats.accepted)
         yield _counter("events_duplicate", "Events that were in the store already.", stats.duplicates)
+        yield _counter(
+            "events_conflicting", "Of these, events that said something else than the stored one.", stats.conflicts
+        )
         yield _counter("events_rejected", "Events, spans or log records that could not be stored.", taken.rejected)
         yield _counter("metric_points", "Data points of OTLP metrics, which are not stored.", taken.points)
         yield _counter("commits", "Transactions committed.", stats.commits)
