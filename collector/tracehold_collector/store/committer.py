@@ -19,6 +19,7 @@ from tracehold_collector.store.columns import Cost, chunk_table, cost_table, eve
 from tracehold_collector.store.database import Database
 from tracehold_collector.store.run_deltas import run_delta_table
 from tracehold_collector.store.seen import SeenIds
+from tracehold_collector.store.shares import UsageShares
 
 _log = structlog.get_logger(__name__)
 
@@ -93,6 +94,7 @@ class Committer:
         self._on_commit = on_commit
         self._seen = SeenIds()
         self._load_seen()
+        self._shares = UsageShares(database.connection)
         # pyarrow imports pandas when it first builds an array, which takes half a second: not on somebody's request.
         event_table([], [], 0)
 
@@ -120,11 +122,13 @@ class Committer:
         try:
             connection.register("staged_costs", cost_table(costs, priced_at))
             connection.execute(_ADD_COSTS)
+            written = self._shares.priced_anew(connection, ((cost.tenant, cost.run_id) for cost in costs), priced_at)
             connection.execute("COMMIT")
         except BaseException:
+            self._shares.forget()
             _rollback(connection)
             raise
-        self.unfolded += len({(cost.tenant, cost.run_id) for cost in costs})
+        self.unfolded += written + len({(cost.tenant, cost.run_id) for cost in costs})
         return len(costs)
 
     def recover(self, error: BaseException) -> None:
@@ -169,8 +173,10 @@ class Committer:
             if chunk_rows:
                 connection.register("staged_contents", chunk_table(chunk_rows, chunks.CODEC, received_at))
                 connection.execute("INSERT INTO contents BY NAME SELECT * FROM staged_contents")
+            self.unfolded += self._shares.settle(connection, fresh, received_at)
             connection.execute("COMMIT")
         except BaseException:
+            self._shares.forget()
             _rollback(connection)
             raise
         self._seen.add(record.event_id for record in fresh)
