@@ -16,8 +16,8 @@ from tracehold_collector.normalise.content import clean_content
 from tracehold_collector.normalise.context import ItemError, NormaliseContext
 from tracehold_collector.normalise.ids import digest_id, read_event_id, read_span_id, read_trace_id
 from tracehold_collector.normalise.outcomes import gate, read_decision, read_kind, read_status
-from tracehold_collector.normalise.times import LATEST_NS, credible
 from tracehold_collector.normalise.price_classes import INPUT_AUDIO, OUTPUT_AUDIO, SERVICE_TIER
+from tracehold_collector.normalise.times import LATEST_NS, credible
 from tracehold_collector.normalise.usage import Usage, count, credible_cost, money, read_usage
 
 _DECIDED_BY_STATUS: Final = frozenset({"llm_call", "tool_call", "approval_decision", "guardrail_trip"})

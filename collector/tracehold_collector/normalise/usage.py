@@ -134,8 +134,10 @@ def read_usage(raw: Mapping[str, Any]) -> tuple[Usage, bool]:
             for name, value in details.items():
                 flat.setdefault(name, value)
     usage = Usage(*(_first(flat, keys) for keys in (_INPUT, _OUTPUT, _CACHED, _CACHE_WRITE, _REASONING)))
-    usage.input_audio_tokens, usage.output_audio_tokens = _audio(raw, "prompt", "input"), _audio(raw, "completion", "output")
-    clean = all(_readable(key, value) for key, value in flat.items())
+    usage.input_audio_tokens = _audio(raw, "prompt", "input")
+    usage.output_audio_tokens = _audio(raw, "completion", "output")
+    # Beside the details, nothing says whose audio it is.
+    clean = _AUDIO not in raw and all(_readable(key, value) for key, value in flat.items())
     apart = "prompt_tokens" not in raw and any(key in raw for key in _ANTHROPIC)
     return settled(usage, total=tokens(raw.get("total_tokens")), cache_apart=apart), clean
 

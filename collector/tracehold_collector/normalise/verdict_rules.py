@@ -1,13 +1,15 @@
 """Which words of which attribute are a gate's decision (DEC-01), as data: the other half of the mapping table.
 
 A rule names a field of `dialects.FIELD_KEYS` and lists the words that mean something; any other word is none, and is
-kept as it came. No rule reads a text that a model, a tool or a person wrote: whoever can print "denied" must not be able
-to make a denial, nor hide one.
+kept as it came. No rule reads a text that a model, a tool or a person wrote: whoever can print "denied" must not be
+able to make a denial, nor hide one.
 """
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
+
+from tracehold.observability.event_types import Kind
 
 
 class VerdictRule(NamedTuple):
@@ -17,7 +19,7 @@ class VerdictRule(NamedTuple):
         field: of `FIELD_KEYS`, which lists the attributes.
         words: a word, without case -> a decision of DEC-01. True and false are "true" and "false".
         kinds: the rule holds only on spans of these kinds; empty is any.
-        becomes: our kind of a span that carries it, unless its dialect says one; empty leaves it.
+        becomes: our kind of a span that carries it, unless its dialect says one; `None` leaves it.
         ran: a model call or tool that was stopped on its way out did run, and was paid for: its kind stays.
         rule_from, by_from: fields that name the rule and who decided, the most trusted first.
         by: who decided when no field says.
@@ -28,7 +30,7 @@ class VerdictRule(NamedTuple):
     words: dict[str, str]
     source: str
     kinds: frozenset[str] = frozenset()
-    becomes: str = ""
+    becomes: Kind | None = None
     ran: bool = False
     rule_from: tuple[str, ...] = ()
     by_from: tuple[str, ...] = ()
@@ -67,7 +69,7 @@ VERDICT_RULES: Final = (
         },
         becomes="guardrail",
         by_from=("guardrail_name",),
-        source="OpenLLMetry's Bedrock Agents instrumentation; Bedrock API, GuardrailTrace.action and ApplyGuardrail.action",
+        source="OpenLLMetry's Bedrock Agents instrumentation; Bedrock's GuardrailTrace.action and ApplyGuardrail.action",
     ),
     VerdictRule(
         field="security_decision",
@@ -118,7 +120,7 @@ AGENTCORE_WORDS: Final = {"deny": "denied", "allow": "allowed"}
 """`aws.agentcore.policy.authorization_decision` (AWS, "AgentCore generated policy observability data")."""
 
 AGENTCORE_GATE: Final = "AgentCore.Policy."
-"""How the spans of the gate itself begin; the span of the tool repeats the decision, and must not be a second denial."""
+"""How the spans of the gate itself begin; the tool's span repeats the decision, and must not be a second denial."""
 
 AGENTCORE_LOG_ONLY: Final = "log_only"
 """The mode in which a policy says deny and the call goes on all the same."""

@@ -110,7 +110,7 @@ def _decide(span: SpanItem, fields: Mapping[str, Any], kind: str, found: Verdict
         found.rule = _first(fields, rule.rule_from)
         found.decided_by = _first(fields, rule.by_from) or rule.by
         if rule.becomes and kind == "other":
-            found.kind = rule.becomes  # type: ignore[assignment] - the table lists kinds
+            found.kind = rule.becomes
         if decision == "suspended":
             found.status = "suspended"
         return None

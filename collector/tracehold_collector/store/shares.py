@@ -1,7 +1,7 @@
 """Keeps `usage_shares` right as events come in: in the writer's thread, inside its transaction (decision 25).
 
-Nearly all commits hold nothing but model calls and spans without usage, and pay a look at each record. Where an agent or
-a run tells usage, what its run has so far must be known. Runs under way are in memory; one that is not, because the
+Nearly all commits hold nothing but model calls and spans without usage, and pay a look at each record. Where an agent
+or a run tells usage, what its run has so far must be known. Runs under way are in memory; one that is not, because the
 collector was started again or many others came since, is read from the store.
 """
 
@@ -50,7 +50,7 @@ _TELLING: Final = """
 SELECT DISTINCT tenant, run_id
 FROM events
 WHERE (kind <> 'llm' OR type = 'call_llm')
-  AND (input_tokens IS NOT NULL OR output_tokens IS NOT NULL OR cost_usd IS NOT NULL)
+  AND (input_tokens IS NOT NULL OR output_tokens IS NOT NULL OR cost_usd > 0)
 """
 
 _SHARES: Final = f"SELECT event_id, {', '.join(Share._fields)} FROM usage_shares WHERE run_id = ? AND tenant = ?"  # noqa: S608 - as above

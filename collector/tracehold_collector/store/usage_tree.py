@@ -41,8 +41,10 @@ class Told(NamedTuple):
 
     @property
     def tells(self) -> bool:
-        """Whether it says anything of tokens or cost."""
-        return self.input_tokens is not None or self.output_tokens is not None or self.cost_usd is not None
+        """Whether it says anything of tokens or cost. That a step without tokens cost nothing says nothing."""
+        if self.input_tokens is not None or self.output_tokens is not None:
+            return True
+        return self.cost_usd is not None and (self.kind == "llm" or self.cost_usd > 0)
 
     @property
     def is_plain_call(self) -> bool:
@@ -76,7 +78,7 @@ def needs_a_tree(record: Record) -> bool:
     """Whether a record's figures may repeat those of events below it. Asked of every record that is stored."""
     if record.kind == "llm":
         return record.type == WRAPS_A_CALL
-    return record.input_tokens is not None or record.output_tokens is not None or record.cost_usd is not None
+    return record.input_tokens is not None or record.output_tokens is not None or bool(record.cost_usd)
 
 
 @dataclass(slots=True)
@@ -124,9 +126,7 @@ class UsageTree:
     def current(self) -> dict[bytes, Share]:
         """Return what this run's events add to the sums, by what is known now."""
         counted = self._counted()
-        shares = {
-            event.event_id: _share(event, bare=bool(self._bare)) for event in counted if event.kind != "llm"
-        }
+        shares = {event.event_id: _share(event, bare=bool(self._bare)) for event in counted if event.kind != "llm"}
         # A wrapped call is a model call: its run counted it when it came, and it is taken out when it repeats others.
         ids = {event.event_id for event in counted}
         shares |= {
@@ -201,10 +201,24 @@ def _size(event: Told) -> tuple[int, float, bytes]:
 
 def _share(event: Told, *, bare: bool) -> Share:
     """Return what an aggregate adds; with calls below that tell nothing, those say that the cost is not known."""
-    return Share(0, *event[10:15], event.cost_usd, int(event.cost_usd is None and not bare))
+    return _figures(event, sign=1, calls=0, unpriced=int(event.cost_usd is None and not bare))
 
 
 def _taken_out(event: Told) -> Share:
-    figures = [None if value is None else -value for value in event[10:15]]
-    cost = None if event.cost_usd is None else -event.cost_usd
-    return Share(-1, *figures, cost, -int(event.cost_usd is None))
+    return _figures(event, sign=-1, calls=-1, unpriced=-int(event.cost_usd is None))
+
+
+def _figures(event: Told, *, sign: int, calls: int, unpriced: int) -> Share:
+    def signed(count: int | None) -> int | None:
+        return None if count is None else sign * count
+
+    return Share(
+        calls,
+        signed(event.input_tokens),
+        signed(event.output_tokens),
+        signed(event.cached_tokens),
+        signed(event.cache_write_tokens),
+        signed(event.reasoning_tokens),
+        None if event.cost_usd is None else sign * event.cost_usd,
+        unpriced,
+    )
