@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,12 @@ class CollectorSettings(BaseSettings):
     query_timeout_s: float = Field(30.0, gt=0, description="seconds after which a question is stopped")
     max_queued: int = Field(50_000, ge=1, description="events that may wait to be written before senders get 429")
     max_body_bytes: int = Field(32 * 1024 * 1024, ge=1024, description="largest request body, in bytes")
+    decoders: int = Field(
+        default_factory=lambda: max(2, os.cpu_count() or 1),
+        ge=0,
+        le=64,
+        description="processes that decode what comes in, started with the first large request; 0 decodes in this one",
+    )
     log_level: str = Field("info", pattern="^(debug|info|warning|error)$", description="debug, info, warning or error")
 
     @classmethod

@@ -69,7 +69,7 @@ VERDICT_RULES: Final = (
         },
         becomes="guardrail",
         by_from=("guardrail_name",),
-        source="OpenLLMetry's Bedrock Agents instrumentation; Bedrock's GuardrailTrace.action and ApplyGuardrail.action",
+        source="OpenLLMetry's Bedrock Agents instrumentation; Bedrock's GuardrailTrace and ApplyGuardrail",
     ),
     VerdictRule(
         field="security_decision",

@@ -7,7 +7,6 @@ thousand false alarms it costs about 2 bytes an event, and it is rebuilt from th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
@@ -29,17 +28,28 @@ class SeenIds:
     def __init__(self) -> None:
         self._filters = [_Filter(_FIRST_CAPACITY)]
 
-    def maybe(self, ids: list[bytes]) -> npt.NDArray[np.bool_]:
-        """Say for each id whether it may be in the set; `False` is certain."""
+    def maybe(self, ids: bytes) -> list[int]:
+        """Return the places of the ids that may be in the set; the others certainly are not.
+
+        Args:
+            ids: 16 bytes each, one behind the other.
+        """
         words = _words(ids)
-        found = np.zeros(len(ids), dtype=np.bool_)
+        found = np.zeros(len(words), dtype=np.bool_)
         for part in self._filters:
             found |= part.maybe(words)
-        return found
+        places: list[int] = found.nonzero()[0].tolist()
+        return places
 
-    def add(self, ids: Iterable[bytes]) -> None:
-        """Put ids into the set."""
-        words = _words(list(ids))
+    @staticmethod
+    def all_differ(ids: bytes) -> bool:
+        """Whether no two of the ids are the same; `False` may also be a coincidence."""
+        words = _words(ids)
+        return len(np.unique(_stir(words[:, 0]) ^ words[:, 1])) == len(words)
+
+    def add(self, ids: bytes) -> None:
+        """Put ids into the set, 16 bytes each, one behind the other."""
+        words = _words(ids)
         if self._filters[-1].count + len(words) > self._filters[-1].capacity:
             self._filters.append(_Filter(max(self._filters[-1].capacity * 4, len(words))))
         self._filters[-1].add(words)
@@ -74,8 +84,8 @@ class _Filter:
         return places
 
 
-def _words(ids: list[bytes]) -> _Words:
-    return np.frombuffer(b"".join(ids), dtype=np.uint64).reshape(-1, 2)
+def _words(ids: bytes) -> _Words:
+    return np.frombuffer(ids, dtype=np.uint64).reshape(-1, 2)
 
 
 def _bit(places: _Words) -> npt.NDArray[np.uint8]:

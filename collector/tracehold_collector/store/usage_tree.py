@@ -69,11 +69,6 @@ _COVERED: Final = Share(0, None, None, None, None, None, None, -1)
 """Of a call without usage, whose cost an event above it has told: the sum is no lower bound for lack of it."""
 
 
-def told(record: Record) -> Told:
-    """Return what a record tells."""
-    return Told(*[getattr(record, name) for name in Told._fields])
-
-
 def needs_a_tree(record: Record) -> bool:
     """Whether a record's figures may repeat those of events below it. Asked of every record that is stored."""
     if record.kind == "llm":
@@ -104,15 +99,14 @@ class UsageTree:
     def __len__(self) -> int:
         return len(self._parents)
 
-    def add(self, event: Told | Record) -> None:
+    def add(self, given: Told) -> None:
         """Take an event in."""
-        span = event.span_id
-        parent = event.parent_span_id if event.parent_span_id != span else None
+        span = given.span_id
+        parent = given.parent_span_id if given.parent_span_id != span else None
         if span is not None:
             self._place(span, parent)
-        if event.status == "started":
+        if given.status == "started":
             return
-        given = event if isinstance(event, Told) else told(event)
         if not given.tells:
             if given.kind == "llm":
                 self._bare[given.event_id] = given

@@ -24,6 +24,7 @@ CREATE TABLE usage_shares (
 );
 
 -- Their sums for a run as of a moment; the latest row of a run counts. Sums of the other columns are of model calls.
+ALTER TABLE run_deltas ADD COLUMN telling             BIGINT;   -- events that may add such a row, as they came in
 ALTER TABLE run_deltas ADD COLUMN share_at            BIGINT;
 ALTER TABLE run_deltas ADD COLUMN share_calls         BIGINT;
 ALTER TABLE run_deltas ADD COLUMN share_input_tokens  BIGINT;

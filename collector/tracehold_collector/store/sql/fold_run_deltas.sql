@@ -28,6 +28,7 @@ SELECT
     min(service)                                        AS service,
     min(trace_id)                                       AS trace_id,
     min(source)                                         AS source,
+    sum(telling)::BIGINT                                AS telling,
     max(share_at)                                       AS share_at,
     arg_max_null(share_calls, share_at)                 AS share_calls,
     arg_max_null(share_input_tokens, share_at)          AS share_input_tokens,
