@@ -16,6 +16,8 @@ _RANK_OF: Final = {key: -rank for keys in FIELD_KEYS.values() for rank, key in e
 _KNOWN: Final = frozenset(_FIELD_OF)
 _KIND_KNOWN: Final = frozenset(KIND_KEYS)
 _KIND_OF: Final = {key: {value.lower(): kind for value, kind in values.items()} for key, values in KIND_KEYS.items()}
+# MLflow writes its own values as JSON: a word stands in quotes.
+_KIND_OF["mlflow.spanType"] |= {f'"{word}"': kind for word, kind in KIND_KEYS["mlflow.spanType"].items()}
 _KIND_ORDER: Final = {key: rank for rank, key in enumerate(KIND_KEYS)}
 
 

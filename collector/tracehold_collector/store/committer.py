@@ -20,6 +20,7 @@ from tracehold_collector.store.conflicts import COMPARED, conflicts
 from tracehold_collector.store.database import Database
 from tracehold_collector.store.rows import Rows, encode
 from tracehold_collector.store.seen import SeenIds, Unsure
+from tracehold_collector.store.shares import UsageShares
 from tracehold_collector.store.tables import Table
 
 _log = structlog.get_logger(__name__)
@@ -124,11 +125,14 @@ class Committer:
         try:
             connection.register("staged_costs", cost_table(costs, priced_at))
             connection.execute(_ADD_COSTS)
+            runs = dict.fromkeys((cost.tenant, cost.run_id) for cost in costs)
+            self._shares.priced_anew(connection, list(runs), priced_at)
             connection.execute("COMMIT")
         except BaseException:
+            self._shares.forget()
             _rollback(connection)
             raise
-        self.unfolded += len({(cost.tenant, cost.run_id) for cost in costs})
+        self.unfolded += len(runs)
         return len(costs)
 
     def recover(self, error: BaseException) -> None:
@@ -169,6 +173,7 @@ class Committer:
         for batch in stored:
             first_ns, last_ns = pc.min_max(batch.column(1)).values()
             self._seen.add(_raw(batch.column(0)), first_ns.as_py(), last_ns.as_py())
+        self._shares = UsageShares(connection)
 
     def _insert(self, fresh: list[Rows]) -> None:
         # Of two commits the later one has the later time, whatever the clock does: who reads on from there misses none.
@@ -179,8 +184,10 @@ class Committer:
             self._tables["events"].append([rows.events for rows in fresh], received_at)
             self._tables["run_deltas"].append([rows.deltas for rows in fresh], received_at)
             self._tables["contents"].append([rows.contents for rows in fresh], received_at)
+            self._shares.settle(connection, fresh, received_at)
             connection.execute("COMMIT")
         except BaseException:
+            self._shares.forget()
             _rollback(connection)
             raise
         self._last_commit_ns = received_at

@@ -13,6 +13,7 @@ from typing import Final
 import pyarrow as pa
 
 from tracehold_collector.core.record import Record
+from tracehold_collector.store.usage_tree import needs_a_tree
 
 _NO_ROOT: Final = 1 << 62
 """Added to the rank of a name that is not a root's, so that any root's name comes first."""
@@ -55,6 +56,7 @@ class RunDelta:
     service: str | None = None
     trace_id: str | None = None
     source: str | None = None
+    telling: int = 0
 
     def add(self, record: Record) -> None:
         """Take one record in."""
@@ -70,6 +72,8 @@ class RunDelta:
                 self._add_call(record)
             elif record.kind == "tool" and record.status not in {"blocked", "suspended"}:
                 self.tool_calls += 1
+            if needs_a_tree(record):
+                self.telling += 1
         start = record.started_at
         if start is not None:
             self._add_times(record, start)
@@ -108,7 +112,7 @@ class RunDelta:
             self.end_at, self.end_status = 0, record.status
 
     def _add_call(self, record: Record) -> None:
-        """Only model calls carry spend; unknown stays unknown."""
+        """Model calls carry spend by themselves; what others add is kept in `usage_shares`. Unknown stays unknown."""
         self.llm_calls += 1
         if record.input_tokens is not None:
             self.input_tokens = (self.input_tokens or 0) + record.input_tokens

@@ -67,13 +67,17 @@ class SeenIds:
             if len(places):
                 yield Unsure(places.tolist(), part.first_ns, part.last_ns)
 
+    def places(self, ids: bytes) -> set[int]:
+        """Return the places of the ids that may be in the set, whatever commits they are of."""
+        return {place for unsure in self.maybe(ids) for place in unsure.places}
+
     @staticmethod
     def all_differ(ids: bytes) -> bool:
         """Whether no two of the ids are the same; `False` may also be a coincidence."""
         first, second = _hashes(ids)
         return len(np.unique(first ^ second)) == len(first)
 
-    def add(self, ids: bytes, first_ns: int, last_ns: int) -> None:
+    def add(self, ids: bytes, first_ns: int = 0, last_ns: int = 0) -> None:
         """Put ids into the set, 16 bytes each, one behind the other.
 
         Args:

@@ -21,7 +21,7 @@ many = st.lists(
         st.integers(0, 2**31),
         st.integers(0, 3),
         st.none() | texts,
-        st.none() | st.integers(0, 2**62),
+        st.none() | st.integers(0, 10**12),
         contents,
         st.sampled_from(["default", "other"]),
     ),
