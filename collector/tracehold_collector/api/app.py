@@ -48,7 +48,7 @@ def build_app(
         writer: commits what comes in.
         reader: answers questions.
         intake: decodes bodies and hands them to the writer.
-        forwarder: sends on what was taken in, for its metrics.
+        forwarder: sends on what was taken in, for how it does.
         gate: says who asks.
         data_dir: the folder of the store, where the access log is read.
         access_log_file: where it is noted who asked for what.
@@ -91,6 +91,7 @@ def build_app(
     app.state.data_dir = data_dir
     app.state.repricer = repricer
     app.state.budgets = budgets
+    app.state.forwarder = forwarder
     app.state.metrics = health.registry(health.StoreMetrics(database, writer, intake, forwarder, watch))
     return app
 

@@ -57,7 +57,7 @@ def doctor(
     url: UrlOption = DEFAULT_URL,
 ) -> None:
     """Look at this installation, its settings, the store and the collector. Exits 1 when something is at fault."""
-    findings = [*_installation(), *_settings(data_dir), _collector(url)]
+    findings = [*_installation(), *_settings(data_dir), *_collector(url)]
     show(
         [{"state": item.state, "check": item.check, "detail": item.detail} for item in findings],
         as_json=as_json,
@@ -122,14 +122,28 @@ def _store(folder: Path) -> Finding:
     return Finding("store", state, f"{store}: {size}; {free / 1e9:,.1f} GB free")
 
 
-def _collector(url: str) -> Finding:
+def _collector(url: str) -> Iterator[Finding]:
     try:
         with Client(url) as client:
-            client.get("/readyz")
+            ready = client.get("/readyz").json()
             client.get("/api/v1/queries")
     except TraceholdError as error:
-        return Finding("collector", "note", str(error))
-    return Finding("collector", "ok", f"ready at {url}")
+        yield Finding("collector", "note", str(error))
+        return
+    yield Finding("collector", "ok", f"ready at {url}")
+    if "forward" in ready:
+        yield _forwarding(**ready["forward"])
+
+
+def _forwarding(trouble: str | None, waiting: int | None, behind_s: float | None, **_later: object) -> Finding:
+    if waiting is None:
+        return Finding("forwarding", "note", "the store does not say how much waits")
+    lag = f"{waiting:,} events wait, the oldest for {behind_s:,.0f} s" if waiting else "nothing waits"
+    if trouble is None:
+        return Finding("forwarding", "ok", lag)
+    return Finding(
+        "forwarding", "note", f"the receiver takes nothing ({trouble}); {lag}. They are kept, and sent when it does"
+    )
 
 
 def _importable(name: str) -> bool:
