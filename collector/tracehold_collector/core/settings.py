@@ -88,9 +88,7 @@ class CollectorSettings(BaseSettings):
     @classmethod
     def _forward_from_is_a_moment(cls, value: str | None) -> str | None:
         if value is not None and value not in {"start", "now"} and parse_moment_ns(value) is None:
-            raise ValueError(
-                "give 'start', 'now', or a date or time such as 2026-11-30T08:00 (UTC unless said)"
-            )
+            raise ValueError("give 'start', 'now', or a date or time such as 2026-11-30T08:00 (UTC unless said)")
         return value
 
     @model_validator(mode="after")

@@ -53,15 +53,20 @@ class Sender:
         self._endpoint = endpoint
         self._backoff = backoff
         self._patience = patience
+        self._tries = self._suspects = 0
 
     def deliver(self, spans: Sequence[OutgoingSpan], settle: Callable[[int, Answer], None]) -> bool:
-        """Send `spans`, in order; false when there was no time to bring all of them to an end.
+        """Send `spans`, in order; false when the rest is to be read and sent again, after a wait that is over by then.
+
+        To be read again, because a content may be erased while the receiver is away.
 
         Args:
             spans: what to send.
             settle: called with each number of next spans that came to an end, and the answer that ended it.
         """
-        pieces = [spans] if spans else []
+        # What was refused is not sent again with more beside it, which would share its fate.
+        alone = self._suspects or len(spans)
+        pieces = [piece for piece in (spans[alone:], spans[:alone]) if piece]
         while pieces:
             piece = pieces.pop()
             answer = self._last_answer(piece)
@@ -75,36 +80,31 @@ class Sender:
         return True
 
     def _last_answer(self, piece: Sequence[OutgoingSpan]) -> Answer | None:
+        """The answer that ends it; `None` when there is none yet."""
         try:
             body = bytes(request_of(piece).SerializeToString())
         except Exception:  # noqa: BLE001 - by halves until the one that nobody foresaw stands alone
             return _UNSAYABLE
-        tries = 0
-        while not self._patience.is_over():
-            answer = self._endpoint.send(body)
-            if answer.verdict in {"taken", "refused", "too_large"}:
-                self._backoff.reset()
-                return answer
-            if answer.verdict != "unwelcome":
-                tries = 0
-                if not self._pause(answer):
-                    return None
-            elif tries == _TRIES_WHEN_WELCOME - 1:
-                self._backoff.reset()
-                return answer
-            elif self._wait_until_welcome(answer):
-                tries += 1
-            else:
-                return None
-        return None
+        if self._patience.is_over():
+            return None
+        answer = self._endpoint.send(body)
+        if answer.verdict == "unwelcome" and self._tries < _TRIES_WHEN_WELCOME - 1:
+            self._tries, self._suspects = self._tries + 1, len(piece)
+            self._wait_until_welcome(answer)
+            return None
+        self._tries = self._suspects = 0
+        if answer.verdict in {"later", "unreachable"}:
+            self._pause(answer)
+            return None
+        self._backoff.reset()
+        return answer
 
-    def _wait_until_welcome(self, answer: Answer) -> bool:
+    def _wait_until_welcome(self, answer: Answer) -> None:
         while self._pause(answer):
             answer = self._endpoint.send(_PROBE_BODY)
             # One that calls an empty request bad has read it.
             if answer.verdict in {"taken", "refused"}:
-                return True
-        return False
+                return
 
     def _pause(self, answer: Answer) -> bool:
         return self._patience.pause(answer, self._backoff.wait_s(answer.retry_after_s))

@@ -275,6 +275,35 @@ def test_an_erased_content_goes_out_as_an_envelope(receiver, forwarder_to, commi
     assert b"what was said" not in receiver.requests[0][2]
 
 
+def test_what_is_erased_while_the_receiver_is_away_is_not_sent(receiver, forwarder_to, commit, make_record, database):
+    receiver.otherwise = (503, {}, b"")
+    forwarder = forwarder_to(receiver.url)
+    commit([make_record(1, content={"result": "what was said"})])
+    forwarder.wake()
+    receiver.wait_for_requests(2)
+    with database.cursor() as cursor:
+        cursor.execute("UPDATE contents SET body = NULL")
+    receiver.wait_for_requests(len(receiver.requests) + 2)
+    receiver.otherwise = (200, {}, b"")
+    assert forwarder.force_flush(20)
+    assert len(receiver.taken_spans()) == 1
+    assert all(b"what was said" not in body for _, _, body in receiver.taken)
+
+
+@pytest.mark.parametrize("status", [403, 500])
+def test_what_is_refused_takes_no_later_records_with_it(receiver, forwarder_to, commit, make_record, status):
+    refused, taken = (status, {}, b""), (200, {}, b"")
+    receiver.script = [refused, (503, {}, b""), taken, refused, taken, refused]
+    forwarder = forwarder_to(receiver.url, backoff=Backoff(0.05, 0.1))
+    commit([make_record(1)])
+    forwarder.wake()
+    receiver.wait_for_requests(1)
+    commit([make_record(2), make_record(3)])
+    assert forwarder.force_flush(20)
+    assert counts(forwarder) == counted(sent=2, refused=1)
+    assert numbers(receiver.taken_spans()) == [2, 3]
+
+
 def test_closing_sends_what_waits(receiver, forwarder_to, commit, make_record):
     forwarder = forwarder_to(receiver.url, gather_s=3600)
     commit([make_record(number) for number in range(1, 1501)])
