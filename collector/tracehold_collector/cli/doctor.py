@@ -26,6 +26,8 @@ from tracehold_collector.core.accessfile import holds_keys
 from tracehold_collector.core.errors import StoreError
 from tracehold_collector.core.ports import PortTakenError, bind
 from tracehold_collector.core.settings import CollectorSettings, load_settings
+from tracehold_collector.forward.endpoint import Endpoint
+from tracehold_collector.forward.progress import load_progress, progress_file
 from tracehold_collector.store.database import FILE_NAME
 
 _EXTRAS = {
@@ -90,6 +92,8 @@ def _settings(data_dir: Path | None) -> Iterator[Finding]:
     if settings.grpc:
         yield _port("grpc port", settings.host, settings.grpc_port)
     yield _store(settings.data_dir)
+    if settings.forward:
+        yield _receiver(settings.forward, settings.data_dir)
 
 
 def _access(settings: CollectorSettings) -> str:
@@ -120,6 +124,19 @@ def _store(folder: Path) -> Finding:
     size = f"{store.stat().st_size / 1e6:,.1f} MB" if store.exists() else "no store yet"
     state: Literal["ok", "note"] = "note" if free < _LOW_DISK_BYTES else "ok"
     return Finding("store", state, f"{store}: {size}; {free / 1e9:,.1f} GB free")
+
+
+def _receiver(address: str, folder: Path) -> Finding:
+    try:
+        endpoint = Endpoint(address)
+        progress = load_progress(progress_file(folder, endpoint.identity))
+    except TraceholdError as error:
+        return Finding("forward", "fault", str(error))
+    if progress is None:
+        return Finding("forward", "ok", f"{endpoint.origin} was not served before: it gets what comes in from now on")
+    return Finding(
+        "forward", "ok", f"{progress.receiver} took {progress.sent:,} events so far and refused {progress.refused:,}"
+    )
 
 
 def _collector(url: str) -> Iterator[Finding]:

@@ -119,7 +119,8 @@ def load_progress(path: Path) -> Progress | None:
 
 
 def _replace(path: Path, body: bytes) -> None:
-    own = path.with_name(f".{path.name}.{os.getpid()}")
+    # Always the same name: one process has the store, and one that is killed here leaves no more than this.
+    own = path.with_name(f".{path.name}.new")
     descriptor = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -56,6 +56,27 @@ def test_a_receiver_in_trouble_is_told_and_makes_nobody_less_ready(serve, receiv
     assert "the receiver takes nothing (HTTP 503); 3 events wait" in doctor(server)["detail"]
 
 
+def test_doctor_tells_what_a_receiver_took_when_no_collector_runs(serve, receiver, tmp_path, monkeypatch):
+    monkeypatch.setenv("TRACEHOLD_FORWARD", receiver.url)
+
+    def told():
+        arguments = ["doctor", "--json", "--data-dir", str(tmp_path / "data"), "--url", "http://127.0.0.1:1"]
+        lines = CliRunner().invoke(app, arguments, env={"COLUMNS": "240"}).stdout.splitlines()
+        found = [json.loads(line) for line in lines if line.startswith("{")]
+        return {row["check"]: (row["state"], row["detail"]) for row in found}["forward"]
+
+    assert told() == ("ok", f"{receiver.url} was not served before: it gets what comes in from now on")
+    server = serve()
+    post(server)
+    server.close()
+    assert told() == ("ok", f"{receiver.url} took 3 events so far and refused 0")
+    (place,) = (tmp_path / "data").glob("forward-*.json")
+    place.write_text("{")
+    assert told()[0] == "fault"
+    monkeypatch.setenv("TRACEHOLD_FORWARD", "jaeger:4318")
+    assert told() == ("fault", "the forward address is not one: give http://host:4318 or https://host/path")
+
+
 def test_without_forwarding_nothing_is_said_and_nothing_kept(serve, tmp_path):
     server = serve()
     assert metrics(server) == {}
