@@ -229,6 +229,16 @@ def test_what_is_too_large_goes_in_halves(receiver, forwarder_to, commit, make_r
     assert counts(forwarder) == counted(sent=3, refused=1)
 
 
+def test_a_half_that_has_to_wait_is_not_lost(receiver, forwarder_to, commit, make_record):
+    receiver.script = [(413, {}, b""), (200, {}, b""), (503, {}, b"")]
+    forwarder = forwarder_to(receiver.url, start=False)
+    commit([make_record(number) for number in range(1, 5)])
+    forwarder.start()
+    assert forwarder.force_flush(20)
+    assert numbers(receiver.taken_spans()) == [1, 2, 3, 4]
+    assert counts(forwarder) == counted(sent=4)
+
+
 def test_spans_the_receiver_threw_away_are_counted(receiver, forwarder_to, commit, make_record, rejecting):
     receiver.script = [(200, {}, rejecting(2))]
     forwarder = forwarder_to(receiver.url, start=False)

@@ -131,6 +131,20 @@ def test_the_place_is_written_now_and_then_also_while_nothing_comes(
     wait_for(lambda: json.loads(place_file(tmp_path).read_text())["sent"] == 1, what="the place on disk")
 
 
+def test_an_answer_that_comes_after_the_end_is_not_noted(receiver, forwarder_to, commit, make_record, tmp_path):
+    """Another process may have the file by then."""
+    receiver.hold()
+    forwarder = forwarder_to(receiver.url, timeout_s=60)
+    commit([make_record(1)])
+    forwarder.wake()
+    receiver.wait_for_requests(1)
+    assert forwarder.close(0.1) is False
+    before = place_file(tmp_path).read_bytes()
+    receiver.release()
+    forwarder._thread.join(20)
+    assert place_file(tmp_path).read_bytes() == before
+
+
 def test_each_receiver_has_a_place_of_its_own(receiver, forwarder_to, commit, make_record, serve_on, make_receiver):
     first = forwarder_to(receiver.url)
     commit([make_record(1)])
