@@ -225,12 +225,16 @@ class CollectorServer:
         if settings.forward:
             secret = settings.forward_headers
             self.forwarder = Forwarder(
-                settings.forward, headers=parse_headers(secret.get_secret_value()) if secret else None
+                self.database,
+                settings.data_dir,
+                settings.forward,
+                headers=parse_headers(secret.get_secret_value()) if secret else None,
+                since=settings.forward_from,
             )
         self.writer = Writer(
             self.database,
             WriterOptions(max_queued=settings.max_queued),
-            on_commit=self.forwarder.submit if self.forwarder else None,
+            on_commit=self.forwarder.wake if self.forwarder else None,
         )
         limits = replace(DEFAULT_LIMITS, max_body_bytes=settings.max_body_bytes)
         decoding = DecoderSettings(key, limits, files)
@@ -265,6 +269,8 @@ class CollectorServer:
         self.lifecycle.start()
         self.repricer.start()
         self.budget_watch.start()
+        if self.forwarder is not None:
+            self.forwarder.start()
 
     def _open_gate(self) -> None:
         settings = self.settings
