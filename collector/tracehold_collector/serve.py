@@ -21,6 +21,7 @@ import structlog
 import uvicorn
 from tracehold.core.errors import ConfigurationError
 
+from tracehold.core.clock import now_ns
 from tracehold_collector.access.book import KeyBook
 from tracehold_collector.access.gate import Gate
 from tracehold_collector.access.journal import AccessLog
@@ -44,6 +45,7 @@ from tracehold_collector.pipeline import Intake
 from tracehold_collector.pricing import PriceBook, load_prices
 from tracehold_collector.repricing import Repricer
 from tracehold_collector.store.database import FILE_NAME, Database, DatabaseOptions
+from tracehold_collector.store.mapping_versions import note_mapping
 from tracehold_collector.store.reader import Reader
 from tracehold_collector.store.writer import Writer, WriterOptions
 
@@ -216,6 +218,7 @@ class CollectorServer:
         prepare_folder(settings.data_dir)
         key = load_or_create_key(settings.data_dir / PSEUDONYM_KEY_FILE, may_create=not store.exists())
         self.database = Database(store, DatabaseOptions(memory_limit=settings.memory_limit))
+        note_mapping(self.database.connection, now_ns())
         try:
             self._open_gate()
         except BaseException:
