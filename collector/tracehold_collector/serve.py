@@ -19,12 +19,14 @@ from urllib.parse import unquote
 
 import structlog
 import uvicorn
+from tracehold.core.clock import now_ns
 from tracehold.core.errors import ConfigurationError
 
 from tracehold_collector.access.book import KeyBook
 from tracehold_collector.access.gate import Gate
 from tracehold_collector.access.journal import AccessLog
 from tracehold_collector.api.app import build_app
+from tracehold_collector.api.connection import BoundedConnection
 from tracehold_collector.api.otlp_grpc import OtlpGrpcServer
 from tracehold_collector.budgets import Budgets, load_budgets
 from tracehold_collector.budgets.watch import BudgetWatch
@@ -35,11 +37,15 @@ from tracehold_collector.core.pseudonyms import Pseudonyms
 from tracehold_collector.core.secretfile import load_or_create_key, prepare_folder
 from tracehold_collector.core.settings import CollectorSettings, is_loopback, no_key_for
 from tracehold_collector.core.tls import Certificate
+from tracehold_collector.decoders.decoder import Decoder, DecoderSettings
+from tracehold_collector.decoders.pool import DecoderPool
 from tracehold_collector.forward import Forwarder
+from tracehold_collector.lifecycle import Lifecycle
 from tracehold_collector.pipeline import Intake
 from tracehold_collector.pricing import PriceBook, load_prices
 from tracehold_collector.repricing import Repricer
 from tracehold_collector.store.database import FILE_NAME, Database, DatabaseOptions
+from tracehold_collector.store.mapping_versions import note_mapping
 from tracehold_collector.store.reader import Reader
 from tracehold_collector.store.writer import Writer, WriterOptions
 
@@ -91,6 +97,8 @@ class CollectorServer:
             raise
         config = uvicorn.Config(
             self._app,
+            http=BoundedConnection,
+            ws="none",
             log_config=None,
             access_log=False,
             server_header=False,
@@ -158,6 +166,7 @@ class CollectorServer:
     def stop(self) -> None:
         """Ask the server to end; `run` then returns."""
         self._intake.stopping = True
+        self.lifecycle.stopping = True
         self._server.should_exit = True
 
     def close(self) -> None:
@@ -169,7 +178,10 @@ class CollectorServer:
         self._close_sockets()
         self.budget_watch.close()
         self.repricer.close()
+        if self.decoders is not None:
+            self.decoders.close()
         self.writer.close()
+        self.lifecycle.close()
         if self.forwarder is not None:
             self.forwarder.close()
         self.database.close()
@@ -197,7 +209,8 @@ class CollectorServer:
 
     def _open_parts(self) -> None:
         settings = self.settings
-        prices = PriceBook([load_prices(settings.prices)] if settings.prices else [])
+        files = (load_prices(settings.prices),) if settings.prices else ()
+        prices = PriceBook(files)
         written = load_budgets(settings.budgets) if settings.budgets else []
         # The store, its write-ahead file and its temporary files are their owner's alone: they hold what agents said.
         os.umask(0o077)
@@ -205,6 +218,7 @@ class CollectorServer:
         prepare_folder(settings.data_dir)
         key = load_or_create_key(settings.data_dir / PSEUDONYM_KEY_FILE, may_create=not store.exists())
         self.database = Database(store, DatabaseOptions(memory_limit=settings.memory_limit))
+        note_mapping(self.database.connection, now_ns())
         try:
             self._open_gate()
         except BaseException:
@@ -214,17 +228,30 @@ class CollectorServer:
         if settings.forward:
             secret = settings.forward_headers
             self.forwarder = Forwarder(
-                settings.forward, headers=parse_headers(secret.get_secret_value()) if secret else None
+                self.database,
+                settings.data_dir,
+                settings.forward,
+                headers=parse_headers(secret.get_secret_value()) if secret else None,
+                since=settings.forward_from,
             )
         self.writer = Writer(
             self.database,
             WriterOptions(max_queued=settings.max_queued),
-            on_commit=self.forwarder.submit if self.forwarder else None,
+            on_commit=self.forwarder.wake if self.forwarder else None,
         )
         limits = replace(DEFAULT_LIMITS, max_body_bytes=settings.max_body_bytes)
-        self._intake = Intake(self.writer, key, limits, prices)
+        decoding = DecoderSettings(key, limits, files)
+        self.decoders = DecoderPool(decoding, settings.decoders) if settings.decoders else None
+        self._intake = Intake(self.writer, Decoder(decoding, prices), limits, self.decoders)
         self.repricer = Repricer(self.database, self.writer, prices)
-        self._grpc = OtlpGrpcServer(self._intake, gate=self.gate, log=self._access_log, certificate=self._certificate)
+        self.lifecycle = Lifecycle(self.database, settings.data_dir, lambda: self.writer.stats.commits)
+        self._grpc = OtlpGrpcServer(
+            self._intake,
+            gate=self.gate,
+            log=self._access_log,
+            lifecycle=self.lifecycle,
+            certificate=self._certificate,
+        )
         reader = Reader(self.database, timeout_s=settings.query_timeout_s)
         pseudonyms = Pseudonyms(key, settings.tenant)
         budgets = Budgets(written, reader, pseudonyms)
@@ -238,13 +265,17 @@ class CollectorServer:
             access_log_file=self._access_log,
             data_dir=settings.data_dir,
             pseudonyms=pseudonyms,
+            lifecycle=self.lifecycle,
             forwarder=self.forwarder,
             repricer=self.repricer,
             watch=self.budget_watch,
             budgets=budgets,
         )
+        self.lifecycle.start()
         self.repricer.start()
         self.budget_watch.start()
+        if self.forwarder is not None:
+            self.forwarder.start()
 
     def _open_gate(self) -> None:
         settings = self.settings

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
+from anyio import CapacityLimiter
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -15,17 +17,22 @@ from tracehold_collector.access.journal import AccessLog
 from tracehold_collector.api import access_log, health, ingest, jaeger, jaeger_v3, prices, reads, search, tail
 from tracehold_collector.api import budgets as budgets_api
 from tracehold_collector.api.access import AccessMiddleware
+from tracehold_collector.api.body import media_type
 from tracehold_collector.api.errors import on_collector_error, on_method_not_allowed, on_unforeseen
+from tracehold_collector.api.otlp_status import PROTOBUF, otlp_error
 from tracehold_collector.budgets import Budgets
 from tracehold_collector.budgets.watch import BudgetWatch
 from tracehold_collector.core.errors import CollectorError
 from tracehold_collector.core.pseudonyms import Pseudonyms
 from tracehold_collector.forward import Forwarder
+from tracehold_collector.lifecycle import Lifecycle
 from tracehold_collector.pipeline import Intake
 from tracehold_collector.repricing import Repricer
 from tracehold_collector.store.database import Database
 from tracehold_collector.store.reader import Reader
 from tracehold_collector.store.writer import Writer
+
+_UNIMPLEMENTED: Final = 12
 
 
 def build_app(
@@ -38,6 +45,7 @@ def build_app(
     access_log_file: AccessLog,
     data_dir: Path,
     pseudonyms: Pseudonyms,
+    lifecycle: Lifecycle,
     forwarder: Forwarder | None = None,
     repricer: Repricer | None = None,
     watch: BudgetWatch | None = None,
@@ -50,10 +58,11 @@ def build_app(
         writer: commits what comes in.
         reader: answers questions.
         intake: decodes bodies and hands them to the writer.
-        forwarder: sends on what was taken in, for its metrics.
+        forwarder: sends on what was taken in, for how it does.
         gate: says who asks.
         data_dir: the folder of the store, where the access log is read.
         pseudonyms: stand for what was looked for, in the access log.
+        lifecycle: is told which senders were sent away.
         access_log_file: where it is noted who asked for what.
         repricer: prices stored calls once more when asked.
         watch: looks at the budgets, for its metrics.
@@ -98,17 +107,19 @@ def build_app(
     app.state.pseudonyms = pseudonyms
     app.state.tails = tail.Tails(reader, writer, intake)
     app.state.searches = search.Searches(reader, writer)
+    app.state.lifecycle = lifecycle
     app.state.repricer = repricer
     app.state.budgets = budgets
+    app.state.health_thread = CapacityLimiter(1)
+    app.state.forwarder = forwarder
     app.state.metrics = health.registry(health.StoreMetrics(database, writer, intake, forwarder, watch))
     return app
 
 
 async def _not_found(request: Request, _error: Exception) -> Response:
-    return JSONResponse(
-        {
-            "error": f"there is nothing at {request.url.path[:200]!r}",
-            "hint": "send to /v1/events, /v1/traces or /v1/logs; ask at /api/v1/queries",
-        },
-        404,
-    )
+    error = f"there is nothing at {request.url.path[:200]!r}"
+    hint = "send to /v1/events, /v1/traces or /v1/logs; ask at /api/v1/queries"
+    if media_type(request) == PROTOBUF:
+        # A sender of a signal that nobody here takes, such as profiles, reads a Status (specification, "Failures").
+        return otlp_error(request.headers, 404, _UNIMPLEMENTED, f"{error}: {hint}")
+    return JSONResponse({"error": error, "hint": hint}, 404)

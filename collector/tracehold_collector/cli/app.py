@@ -15,6 +15,7 @@ from tracehold_collector.cli import (
     budgets,
     doctor,
     explain,
+    gaps,
     ingest,
     keys,
     log,
@@ -43,6 +44,7 @@ explain.add_to(app)
 ask.add_to(app)
 search.add_to(app)
 tail.add_to(app)
+gaps.add_to(app)
 budgets.add_to(app)
 log.add_to(app)
 prices.add_to(app)

@@ -29,6 +29,10 @@ class Pseudonyms:
         self._tenant = tenant.encode("utf-8", "replace")
         self._seen: dict[tuple[bytes, str], str] = {}
 
+    def of(self, tenant: str) -> Pseudonyms:
+        """Return those of another tenant of the same store."""
+        return Pseudonyms(self._key, tenant)
+
     def user(self, text: str) -> str:
         """Return `u_` and 16 hex digits for a person's identifier."""
         return "u_" + self._hex(b"user", text)

@@ -15,7 +15,8 @@ from tracehold_collector.store.columns import EVENT_COLUMNS
 from tracehold_collector.store.opened import Place
 
 _FIELDS: Final = tuple(name for name, _ in EVENT_COLUMNS)
-_COLUMNS: Final = ", ".join(("event_id", *_FIELDS, "attributes", "received_at", "content_chunk", "content_pos"))
+ROW_COLUMNS: Final = ", ".join(("event_id", *_FIELDS, "attributes", "received_at", "content_chunk", "content_pos"))
+"""What `record_of` reads, in its order; the last three say when the row was committed and where its content lies."""
 VISIBLE: Final = "($tenants::VARCHAR[] IS NULL OR list_contains($tenants::VARCHAR[], tenant))"
 """The condition that an event is of the tenants asked for."""
 
@@ -40,7 +41,7 @@ def read_records(
     first_ns, last_ns = between_ns
     rows = cursor.execute(
         f"""
-        SELECT {_COLUMNS}
+        SELECT {ROW_COLUMNS}
         FROM events
         WHERE event_id IN (SELECT unnest($keys::UUID[]))
           AND started_at BETWEEN $first_ns AND $last_ns
@@ -48,7 +49,7 @@ def read_records(
         """,  # noqa: S608 - constants
         {"keys": list(event_ids), "tenants": tenants, "first_ns": first_ns, "last_ns": last_ns},
     ).fetchall()
-    records = [as_record(row) for row in rows]
+    records = [record_of(row) for row in rows]
     unread = _fill_contents(cursor, records, rows, max_packed) if max_packed else set()
     return {str(row[0]): record for record, row in zip(records, rows, strict=True)}, not unread
 
@@ -97,13 +98,8 @@ def _fill_contents(
     return {event_id.bytes for event_id in beyond}
 
 
-def record_columns() -> str:
-    """Return the columns of `events` that `as_record` reads, in its order."""
-    return _COLUMNS
-
-
-def as_record(row: tuple[Any, ...]) -> Record:
-    """Return the record of a row of `record_columns`, without its content."""
+def record_of(row: tuple[Any, ...]) -> Record:
+    """Return a row of `ROW_COLUMNS` as a record, its content not yet read."""
     event_id, *values, attributes, _received_at, _chunk, _position = row
     return Record(
         event_id=event_id.bytes,

@@ -12,7 +12,7 @@ import duckdb
 from tracehold_collector.core.errors import StoreError
 from tracehold_collector.core.record import Record
 from tracehold_collector.store.opened import Bounds, OpenedChunks
-from tracehold_collector.store.records import VISIBLE, as_record, record_columns
+from tracehold_collector.store.records import ROW_COLUMNS, VISIBLE, record_of
 
 Load = Callable[[Sequence[int]], list[Record]]
 
@@ -131,7 +131,7 @@ def read_whole(
     """
     rows = cursor.execute(
         f"""
-        SELECT {record_columns()}
+        SELECT {ROW_COLUMNS}
         FROM events
         WHERE event_id IN (SELECT unnest($keys::UUID[]))
           AND tenant = $tenant
@@ -143,7 +143,7 @@ def read_whole(
     contents = opened.contents(cursor, places, bounds)
     found: dict[bytes, Record] = {}
     for row in rows:
-        record = as_record(row)
+        record = record_of(row)
         record.content = contents.get((row[-2], row[-1]))
         found[record.event_id] = record
     if len(found) < len(set(event_ids)):
