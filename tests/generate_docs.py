@@ -205,7 +205,7 @@ def recorded_page() -> str:
         "",
         f"The public traces that Tracehold is tested with: {len(expected)} files, {len(expected) - len(differing)} of which are read as the notes beside them state,",
         f"{len(differing)} otherwise for the reason given. `= 5` is stated and read, `5 → 7` is stated as 5 and read as 7, a bare number is not",
-        "stated. Tokens and cost are those of model calls. Tests hold every number to what the collector reads, in memory and",
+        "stated. Tokens and cost are those that were spent: of model calls, and of what tells usage alone. Tests hold every number to what the collector reads, in memory and",
         "through the named queries, and every statement to the notes.",
         "",
         *_table(

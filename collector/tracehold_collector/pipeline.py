@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from dataclasses import dataclass
+from typing import Final
 
 import anyio
 import anyio.to_thread
-from tracehold.core.clock import now_ns
-from tracehold.privacy import Cleaner
 
 from tracehold_collector.core.errors import QueueFullError, StoreError
 from tracehold_collector.core.limits import Limits
-from tracehold_collector.core.pseudonyms import Pseudonyms
-from tracehold_collector.core.record import Batch, Rejection
-from tracehold_collector.core.tenants import Writes
-from tracehold_collector.normalise.context import ItemError, NormaliseContext
-from tracehold_collector.pricing import PriceBook, price_records
+from tracehold_collector.core.record import Rejection
+from tracehold_collector.decoders.decoder import Decoded, Decoder, Job
+from tracehold_collector.decoders.pool import DecoderPool
 from tracehold_collector.store.committer import Receipt
 from tracehold_collector.store.writer import Writer
 
-_Read = TypeVar("_Read")
-
-NOT_YOURS: Final = "it claims a tenant that this key may not write"
-_TENANTS_REMEMBERED: Final = 1024
-
 _SMALL_BYTES: Final = 1024 * 1024
 """A body up to this size is decoded apart from the large ones, so that it never waits behind them."""
+
+_FOR_A_PROCESS: Final = 32 * 1024
+"""A body from this size on is worth the way to a decoder process and back, 0.2 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +32,7 @@ class Outcome:
 
     receipt: Receipt
     rejected: Sequence[Rejection]
+    points: int = 0
 
 
 @dataclass(slots=True)
@@ -75,55 +70,24 @@ class Intake:
 
     Args:
         writer: commits records.
-        pseudonym_key: the store's secret, from which user and session pseudonyms are made.
+        decoder: turns bodies into rows, in this process.
         limits: what one sender, and all together, may send.
-        prices: what model calls cost; `None` leaves those without a cost unpriced.
+        pool: decoder processes for all but small bodies; `None` decodes everything here.
     """
 
-    def __init__(self, writer: Writer, pseudonym_key: bytes, limits: Limits, prices: PriceBook | None = None) -> None:
+    def __init__(self, writer: Writer, decoder: Decoder, limits: Limits, pool: DecoderPool | None = None) -> None:
         self.limits = limits
-        self.prices = prices
         self.stats = IntakeStats()
         self.stopping = False
         self._writer = writer
-        self._pseudonym_key = pseudonym_key
-        self._pseudonyms: dict[str, Pseudonyms] = {}
-        self._cleaner = Cleaner(mask="[REDACTED]", mask_name=lambda name: f"[REDACTED:{name}]")
+        self._decoder = decoder
+        self._pool = pool
         self._held_bytes = 0
-        # Decoding is Python and holds the interpreter: more threads would only take turns.
-        self._decoders = {True: anyio.CapacityLimiter(1), False: anyio.CapacityLimiter(1)}
-
-    def context(self, writes: Writes) -> NormaliseContext:
-        """Return what decoding needs to know about this moment and this sender."""
-        moment = now_ns()
-        own = self._context(writes.first, moment)
-        if not writes.chooses:
-            return own
-        contexts: dict[str, NormaliseContext] = {}
-
-        def select(claim: object) -> NormaliseContext:
-            tenant = writes.tenant_of(claim)
-            if tenant is None:
-                raise ItemError(NOT_YOURS)
-            if tenant not in contexts:
-                contexts[tenant] = self._context(tenant, moment)
-            return contexts[tenant]
-
-        return replace(own, select=select)
-
-    def _context(self, tenant: str, moment: int) -> NormaliseContext:
-        pseudonyms = self._pseudonyms.get(tenant)
-        if pseudonyms is None:
-            if len(self._pseudonyms) >= _TENANTS_REMEMBERED:
-                self._pseudonyms.clear()
-            pseudonyms = self._pseudonyms[tenant] = Pseudonyms(self._pseudonym_key, tenant)
-        return NormaliseContext(
-            tenant=tenant,
-            pseudonyms=pseudonyms,
-            cleaner=self._cleaner,
-            limits=self.limits,
-            now_ns=moment,
-        )
+        # Decoding in Python holds the interpreter: more threads of this process would only take turns.
+        self._here = {True: anyio.CapacityLimiter(1), False: anyio.CapacityLimiter(1)}
+        # A large body has a process to itself at most, and never the last one.
+        processes = pool.size if pool is not None else 1
+        self._beside = {True: anyio.CapacityLimiter(processes), False: anyio.CapacityLimiter(max(1, processes - 1))}
 
     @contextmanager
     def reservation(self) -> Iterator[Reservation]:
@@ -152,48 +116,38 @@ class Intake:
             raise QueueFullError(retry_after_s=1)
         self._held_bytes += size
 
-    async def take(self, decode: Callable[[], Batch], size: int) -> Outcome:
-        """Decode on a worker thread, commit, and say what became of it.
+    async def take(self, job: Job, size: int) -> Outcome:
+        """Decode off the event loop, commit, and say what became of it.
 
         Cancelling leaves either nothing or everything of the request in the store; a resend adds nothing.
 
         Args:
-            decode: turns the body into records.
-            size: of the body, in bytes.
+            job: the body, and what it is.
+            size: of the body in bytes once it is decompressed, about.
 
         Raises:
             QueueFullError: nothing was taken in.
             BadBodyError: the body is not what it claims to be.
             StoreError: the commit failed, or the collector stopped first; send it again.
         """
-        batch = await self.read(lambda: self._priced(decode()), size)
+        decoded = await self._decode(job, size)
+        self.stats.points += decoded.points
         receipt = Receipt(0, 0)
-        if batch.records:
+        if len(decoded.rows):
             with self._told_to_come_back():
-                receipt = await asyncio.wrap_future(self._writer.submit(batch.records))
+                receipt = await asyncio.wrap_future(self._writer.submit(decoded.rows))
         unstorable = [Rejection("the request", "an event could not be stored") for _ in range(receipt.refused)]
-        rejected = [*batch.rejected, *unstorable]
+        rejected = [*decoded.rejected, *unstorable]
         self.stats.rejected += len(rejected)
-        return Outcome(receipt, rejected)
+        return Outcome(receipt, rejected, decoded.points)
 
-    def _priced(self, batch: Batch) -> Batch:
-        if self.prices is not None:
-            price_records(batch.records, self.prices, now_ns())
-        return batch
-
-    async def read(self, read: Callable[[], _Read], size: int) -> _Read:
-        """Run the reading of a body on a worker thread and return what it gives.
-
-        Args:
-            read: reads the body.
-            size: of the body, in bytes.
-
-        Raises:
-            StoreError: the collector stopped first; send it again.
-            BadBodyError: the body is not what it claims to be.
-        """
+    async def _decode(self, job: Job, size: int) -> Decoded:
+        small = size <= _SMALL_BYTES
+        decode, limiter = self._decoder.decode, self._here[small]
+        if self._pool is not None and size >= _FOR_A_PROCESS and self._pool.ready:
+            decode, limiter = self._pool.decode, self._beside[small]
         with self._told_to_come_back():
-            return await anyio.to_thread.run_sync(read, limiter=self._decoders[size <= _SMALL_BYTES])
+            return await anyio.to_thread.run_sync(decode, job, limiter=limiter)
 
     @contextmanager
     def _told_to_come_back(self) -> Iterator[None]:

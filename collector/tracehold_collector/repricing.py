@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import duckdb
+import orjson
 import structlog
 from tracehold.core.clock import now_ns
 
@@ -33,14 +34,13 @@ _SAME: Final = 1e-12
 
 _COLUMNS: Final = (
     "event_id", "tenant", "run_id", "type", "name", "model", "provider", "started_at", "input_tokens", "output_tokens",
-    "cached_tokens", "cache_write_tokens", "reasoning_tokens", "cost_usd", "price_source",
+    "cached_tokens", "cache_write_tokens", "reasoning_tokens", "attributes", "cost_usd", "price_source",
 )  # fmt: skip
 
 _CALLS: Final = f"""
 SELECT {", ".join(_COLUMNS)}
 FROM priced_events
-WHERE kind = 'llm'
-  AND status <> 'started'
+WHERE status <> 'started'
   AND model IS NOT NULL
   AND input_tokens IS NOT NULL
   AND CASE WHEN $again THEN price_source IS DISTINCT FROM '{RECORDED}' ELSE cost_usd IS NULL END
@@ -173,7 +173,14 @@ class Repricer:
         done.looked_at += 1
         before, source = call.pop("cost_usd"), call.pop("price_source")
         event_id = call.pop("event_id").bytes
-        record = Record(event_id=event_id, kind="llm", source="", **call)
+        attributes = call.pop("attributes")
+        record = Record(
+            event_id=event_id,
+            kind="llm",
+            source="",
+            attributes=orjson.loads(attributes) if attributes else None,
+            **call,
+        )
         priced = call_of(record, now_ns())
         price = self._book.price(priced) if priced is not None else None
         usd = credible_cost(price.usd) if price is not None else None

@@ -36,6 +36,8 @@ from tracehold_collector.core.pseudonyms import Pseudonyms
 from tracehold_collector.core.secretfile import load_or_create_key, prepare_folder
 from tracehold_collector.core.settings import CollectorSettings, is_loopback, no_key_for
 from tracehold_collector.core.tls import Certificate
+from tracehold_collector.decoders.decoder import Decoder, DecoderSettings
+from tracehold_collector.decoders.pool import DecoderPool
 from tracehold_collector.forward import Forwarder
 from tracehold_collector.lifecycle import Lifecycle
 from tracehold_collector.pipeline import Intake
@@ -174,6 +176,8 @@ class CollectorServer:
         self._close_sockets()
         self.budget_watch.close()
         self.repricer.close()
+        if self.decoders is not None:
+            self.decoders.close()
         self.writer.close()
         self.lifecycle.close()
         if self.forwarder is not None:
@@ -203,7 +207,8 @@ class CollectorServer:
 
     def _open_parts(self) -> None:
         settings = self.settings
-        prices = PriceBook([load_prices(settings.prices)] if settings.prices else [])
+        files = (load_prices(settings.prices),) if settings.prices else ()
+        prices = PriceBook(files)
         written = load_budgets(settings.budgets) if settings.budgets else []
         # The store, its write-ahead file and its temporary files are their owner's alone: they hold what agents said.
         os.umask(0o077)
@@ -228,7 +233,9 @@ class CollectorServer:
             on_commit=self.forwarder.submit if self.forwarder else None,
         )
         limits = replace(DEFAULT_LIMITS, max_body_bytes=settings.max_body_bytes)
-        self._intake = Intake(self.writer, key, limits, prices)
+        decoding = DecoderSettings(key, limits, files)
+        self.decoders = DecoderPool(decoding, settings.decoders) if settings.decoders else None
+        self._intake = Intake(self.writer, Decoder(decoding, prices), limits, self.decoders)
         self.repricer = Repricer(self.database, self.writer, prices)
         self.lifecycle = Lifecycle(self.database, settings.data_dir, lambda: self.writer.stats.commits)
         self._grpc = OtlpGrpcServer(

@@ -10,7 +10,8 @@ from typing import Any
 import duckdb
 from tracehold_collector.core.record import Record
 from tracehold_collector.store.migrate import migrations
-from tracehold_collector.store.run_deltas import run_delta_table
+from tracehold_collector.store.run_deltas import run_delta_batch
+from tracehold_collector.store.tables import Table
 
 MIGRATION = "\n".join(step.sql for step in migrations())
 
@@ -33,6 +34,4 @@ def insert_commit(connection: duckdb.DuckDBPyConnection, rows: Sequence[dict[str
         for row in rows
     ]
     received_at = max((row["received_at"] for row in rows), default=0)
-    connection.register("staged_deltas", run_delta_table(records, received_at))
-    connection.execute("INSERT INTO run_deltas BY NAME SELECT * FROM staged_deltas")
-    connection.unregister("staged_deltas")
+    Table(connection, "run_deltas").append([run_delta_batch(records)], received_at)

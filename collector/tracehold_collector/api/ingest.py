@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final, Literal
 
@@ -15,7 +15,8 @@ from tracehold_collector.api.body import media_type, read_body
 from tracehold_collector.api.otlp_answers import take_export
 from tracehold_collector.api.otlp_status import PROTOBUF
 from tracehold_collector.core.errors import UnsupportedCodingError
-from tracehold_collector.decode import LOGS, METRICS, TRACES, Signal, decode_events, decompress
+from tracehold_collector.decode import LOGS, METRICS, TRACES, Signal
+from tracehold_collector.decoders.decoder import Job
 from tracehold_collector.pipeline import Intake, Outcome
 
 MAX_REASONS: Final = 100
@@ -48,9 +49,8 @@ async def post_events(request: Request) -> Response:
     if encoding is None:
         raise UnsupportedCodingError(_wrong_type(request, _EVENT_TYPES))
     intake: Intake = request.app.state.intake
-    context = intake.context(writes_of(request))
-    async with _body(request) as (body, size):
-        outcome = await intake.take(lambda: decode_events(body(), encoding=encoding, context=context), size)
+    async with _body(request) as (body, coding, size):
+        outcome = await intake.take(Job("events", encoding, body, coding, writes_of(request)), size)
     _count(request, outcome)
     return JSONResponse(
         {
@@ -86,8 +86,9 @@ async def _export(request: Request, signal: Signal) -> Response:
     if encoding is None:
         raise UnsupportedCodingError(_wrong_type(request, _OTLP_TYPES))
     intake: Intake = request.app.state.intake
-    async with _body(request) as (body, size):
-        export = await take_export(intake, signal, body, size, encoding=encoding, writes=writes_of(request))
+    async with _body(request) as (body, coding, size):
+        job = Job(signal.name, encoding, body, coding, writes_of(request))
+        export = await take_export(intake, signal, job, size)
     headers = {}
     if export.outcome is not None:
         # OTLP's own answer has no place for these; `tracehold ingest` shows them.
@@ -105,8 +106,8 @@ def _count(request: Request, outcome: Outcome) -> None:
 
 
 @asynccontextmanager
-async def _body(request: Request) -> AsyncIterator[tuple[Callable[[], bytes], int]]:
-    """Read the body within the limits; give what undoes its coding, and about how large it will then be.
+async def _body(request: Request) -> AsyncIterator[tuple[bytes, str | None, int]]:
+    """Read the body within the limits; give it, its coding, and about how large it is without.
 
     Memory stays reserved for it until the block ends.
     """
@@ -119,7 +120,7 @@ async def _body(request: Request) -> AsyncIterator[tuple[Callable[[], bytes], in
         if packed:
             # How large it will be is not known before it is undone: assume what limits allow, within reason.
             reservation.grow(min(len(body) * _ASSUMED_RATIO, limits.max_decompressed_bytes))
-        yield lambda: decompress(body, coding, limits), len(body) * (_ASSUMED_RATIO if packed else 1)
+        yield body, coding, len(body) * (_ASSUMED_RATIO if packed else 1)
 
 
 def _wrong_type(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,9 +12,8 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from tracehold_collector.core.record import Rejection
-from tracehold_collector.core.tenants import Writes
-from tracehold_collector.decode import LOGS, METRICS, TRACES, Signal, count_otlp_points, decode_otlp_logs
-from tracehold_collector.decode import decode_otlp_traces as decode_traces
+from tracehold_collector.decode import LOGS, METRICS, TRACES, Signal
+from tracehold_collector.decoders.decoder import Job
 from tracehold_collector.pipeline import Intake, Outcome
 
 NOT_STORED: Final = (
@@ -62,31 +61,23 @@ class Export:
         return answer
 
 
-async def take_export(
-    intake: Intake, signal: Signal, body: Callable[[], bytes], size: int, *, encoding: Any, writes: Writes
-) -> Export:
+async def take_export(intake: Intake, signal: Signal, job: Job, size: int) -> Export:
     """Take in one export request, whatever brought it.
 
     Args:
         intake: where it goes.
         signal: which request it is.
-        body: gives the decompressed body; called on a worker thread.
-        size: of the body in bytes, about.
-        encoding: "protobuf" or "json".
-        writes: whose it may be.
+        job: its body.
+        size: of the body in bytes once decompressed, about.
 
     Raises:
         QueueFullError: nothing was taken in.
         BadBodyError, UnsupportedCodingError, TooLargeError: as decoding says.
         StoreError: the commit failed, or the collector stopped first; send it again.
     """
-    context = intake.context(writes)
+    outcome = await intake.take(job, size)
     if signal is METRICS:
-        points = await intake.read(lambda: count_otlp_points(body(), encoding=encoding, context=context), size)
-        intake.stats.points += points
-        return Export(signal, points, NOT_STORED)
-    decode = decode_traces if signal is TRACES else decode_otlp_logs
-    outcome = await intake.take(lambda: decode(body(), encoding=encoding, context=context), size)
+        return Export(signal, outcome.points, NOT_STORED)
     return Export(signal, len(outcome.rejected), _reasons(outcome.rejected), outcome)
 
 

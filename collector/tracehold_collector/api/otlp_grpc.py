@@ -31,6 +31,7 @@ from tracehold_collector.api.otlp_answers import Export, take_export
 from tracehold_collector.core.errors import BadBodyError, CollectorError, StalledError
 from tracehold_collector.core.tls import Certificate
 from tracehold_collector.decode import LOGS, METRICS, TRACES, Signal
+from tracehold_collector.decoders.decoder import Job
 from tracehold_collector.lifecycle import Lifecycle
 from tracehold_collector.pipeline import Intake
 
@@ -150,9 +151,8 @@ class OtlpGrpcServer:
         with self._intake.reservation() as reservation:
             body = await _read(call)
             reservation.grow(len(body))
-            export = await take_export(
-                self._intake, signal, lambda: body, len(body), encoding="protobuf", writes=who.writes(claims or None)
-            )
+            job = Job(signal.name, "protobuf", body, None, who.writes(claims or None))
+            export = await take_export(self._intake, signal, job, len(body))
         if export.outcome is not None:
             self._gate.meters.took(who.key_id, export.outcome.receipt.accepted)
         return export

@@ -73,6 +73,10 @@ def collect(
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     memory_limit: Annotated[str | None, typer.Option(help="DuckDB's memory budget. [default: 1GB]")] = None,
+    decoders: Annotated[
+        int | None,
+        typer.Option(min=0, max=64, help="Processes that decode what comes in. [default: one a core, at least 2]"),
+    ] = None,
     log_level: LogLevel = None,
 ) -> None:
     """Run the collector: takes in what agents send, stores it once, answers over HTTP."""
@@ -88,6 +92,7 @@ def collect(
         tls_cert=tls_cert,
         tls_key=tls_key,
         memory_limit=memory_limit,
+        decoders=decoders,
         log_level=log_level,
     )
     configure_logging(settings.log_level)

@@ -14,6 +14,8 @@ CollectorError (TraceholdError)
 
 from __future__ import annotations
 
+from typing import Any
+
 from tracehold.core.errors import TraceholdError
 
 
@@ -31,7 +33,16 @@ class BadBodyError(CollectorError):
     def __init__(self, message: str, *, where: str = "") -> None:
         """Build the text from `message` and, when known, the place."""
         super().__init__(f"{message} (at {where})" if where else message)
+        self.message = message
         self.where = where
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Cross from a decoder process with both parts."""
+        return _bad_body, (self.message, self.where)
+
+
+def _bad_body(message: str, where: str) -> BadBodyError:
+    return BadBodyError(message, where=where)
 
 
 class UnsupportedCodingError(CollectorError):

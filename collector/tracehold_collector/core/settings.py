@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,12 @@ class CollectorSettings(BaseSettings):
     max_body_bytes: int = Field(32 * 1024 * 1024, ge=1024, description="largest request body, in bytes")
     access_log_days: int = Field(
         400, ge=MIN_ACCESS_LOG_DAYS, le=36_500, description="days that a line of the access log is kept, 183 or more"
+    )
+    decoders: int = Field(
+        default_factory=lambda: max(2, os.cpu_count() or 1),
+        ge=0,
+        le=64,
+        description="processes that decode what comes in, started with the first large request; 0 decodes in this one",
     )
     log_level: str = Field("info", pattern="^(debug|info|warning|error)$", description="debug, info, warning or error")
 

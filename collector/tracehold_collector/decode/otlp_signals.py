@@ -5,7 +5,7 @@ Their protobuf forms are so alike that one often parses as another, full of nons
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from tracehold_collector.core.errors import BadBodyError
 
@@ -20,7 +20,7 @@ class Signal(NamedTuple):
         field: the outermost list, in protobuf.
     """
 
-    name: str
+    name: Literal["traces", "logs", "metrics"]
     path: str
     resources: str
     scopes: str

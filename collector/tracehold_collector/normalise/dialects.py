@@ -1,10 +1,13 @@
 """The attribute names of the field, as data: which one says what, and who is believed first.
 
 Read here: our own `tracehold.*`; Langfuse; OpenTelemetry's GenAI semantic conventions, current and older
-names; OpenInference (Arize: smolagents, Agno, CrewAI, BeeAI, ADOT's Claude agent); OpenLLMetry (Traceloop,
-LangSmith's exporter); the Vercel AI SDK; Logfire with Pydantic AI and the OpenAI Agents SDK; Codex.
+names, MCP's among them; OpenInference (Arize: smolagents, Agno, CrewAI, BeeAI, ADOT's Claude agent); OpenLLMetry
+(Traceloop, LangSmith's exporter); the Vercel AI SDK; Logfire with Pydantic AI and the OpenAI Agents SDK; Strands
+Agents; Google's ADK; AWS Bedrock and AgentCore; MLflow; Semantic Kernel and the Microsoft Agent Framework; Claude
+Code; Codex. Which words of which attribute are a gate's decision stands in `verdict_rules.py`.
 
-To teach the collector a dialect, add its names here and a trace of it to the tests; no code changes.
+To teach the collector a dialect, add its names here and a trace of it to the tests; no code changes. `mapping.py` holds
+the version of this table.
 """
 
 from __future__ import annotations
@@ -17,13 +20,18 @@ FIELD_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "seq": ("tracehold.seq", "tracehold.step_index"),
     "kind": ("tracehold.kind",),
     "type": ("tracehold.type",),
-    "status": ("tracehold.status",),
+    "status": ("tracehold.status", "gen_ai.tool.status"),
     "decision": ("tracehold.decision",),
     "decided_by": ("tracehold.decided_by",),
     "rule": ("tracehold.rule",),
     "policy_decision": ("policy.decision",),
     "policy_rule": ("policy.rule",),
-    "error_type": ("tracehold.error_type", "error.type"),
+    "error_type": (
+        "tracehold.error_type",
+        "error.type",
+        "rpc.response.status_code",
+        "rpc.jsonrpc.error_code",
+    ),
     "agent": ("tracehold.agent", "gen_ai.agent.name", "agent.name", "agent_name"),
     "tool": ("tracehold.tool", "gen_ai.tool.name", "tool.name", "ai.toolCall.name"),
     "entity": ("traceloop.entity.name",),
@@ -45,6 +53,8 @@ FIELD_KEYS: Final[dict[str, tuple[str, ...]]] = {
         "ai.telemetry.metadata.sessionId",
         "langsmith.trace.session_id",
         "langsmith.metadata.session_id",
+        "gcp.vertex.agent.session_id",
+        "mcp.session.id",
     ),
     "model": (
         "tracehold.model",
@@ -71,6 +81,7 @@ FIELD_KEYS: Final[dict[str, tuple[str, ...]]] = {
         "tracehold.input_tokens",
         "gen_ai.usage.input_tokens",
         "gen_ai.usage.prompt_tokens",
+        "gen_ai.response.prompt_tokens",
         "llm.token_count.prompt",
         "llm.usage.prompt_tokens",
         "ai.usage.inputTokens",
@@ -81,6 +92,7 @@ FIELD_KEYS: Final[dict[str, tuple[str, ...]]] = {
         "tracehold.output_tokens",
         "gen_ai.usage.output_tokens",
         "gen_ai.usage.completion_tokens",
+        "gen_ai.response.completion_tokens",
         "llm.token_count.completion",
         "llm.usage.completion_tokens",
         "ai.usage.outputTokens",
@@ -101,6 +113,7 @@ FIELD_KEYS: Final[dict[str, tuple[str, ...]]] = {
         "gen_ai.usage.cached_tokens",
         "gen_ai.usage.details.cache_read_tokens",
         "gen_ai.usage.details.cached_tokens",
+        "gen_ai.usage.input_cached_tokens",
         "llm.token_count.prompt_details.cache_read",
         "llm.token_count.prompt_details.cache_input",
         "ai.usage.cachedInputTokens",
@@ -111,6 +124,7 @@ FIELD_KEYS: Final[dict[str, tuple[str, ...]]] = {
         "gen_ai.usage.cache_write.input_tokens",
         "gen_ai.usage.cache_creation.input_tokens",
         "gen_ai.usage.cache_creation_input_tokens",
+        "gen_ai.usage.cache_write_input_tokens",
         "gen_ai.usage.details.cache_write_tokens",
         "llm.token_count.prompt_details.cache_write",
     ),
@@ -122,6 +136,32 @@ FIELD_KEYS: Final[dict[str, tuple[str, ...]]] = {
         "llm.token_count.completion_details.reasoning",
         "ai.usage.reasoningTokens",
         "codex.turn.token_usage.reasoning_output_tokens",
+    ),
+    "reasoning_beside": ("gen_ai.usage.experimental.reasoning_tokens",),
+    "input_audio_tokens": (
+        "gen_ai.usage.audio.input_tokens",
+        "gen_ai.usage.input_audio_tokens",
+        "gen_ai.usage.details.input_audio_tokens",
+        "llm.token_count.prompt_details.audio",
+    ),
+    "output_audio_tokens": (
+        "gen_ai.usage.audio.output_tokens",
+        "gen_ai.usage.output_audio_tokens",
+        "gen_ai.usage.details.output_audio_tokens",
+        "llm.token_count.completion_details.audio",
+    ),
+    "cached_audio_tokens": (
+        "gen_ai.usage.audio.cache_read.input_tokens",
+        "gen_ai.usage.details.cache_audio_read_tokens",
+    ),
+    "service_tier": (
+        "openai.response.service_tier",
+        "gen_ai.openai.response.service_tier",
+        "gen_ai.response.service_tier",
+        "gen_ai.anthropic.service_tier",
+        "openai.request.service_tier",
+        "gen_ai.openai.request.service_tier",
+        "gen_ai.request.service_tier",
     ),
     "cost_usd": (
         "tracehold.cost_usd",
@@ -136,14 +176,58 @@ FIELD_KEYS: Final[dict[str, tuple[str, ...]]] = {
         "gen_ai.response.finish_reasons",
         "gen_ai.response.finish_reason",
         "ai.response.finishReason",
+        "llm.finish_reason",
     ),
     "call_id": ("gen_ai.tool.call.id", "ai.toolCall.id", "tool.id", "tool_call.id"),
+    "rpc_request_id": ("jsonrpc.request.id", "rpc.jsonrpc.request_id"),
     "level": ("logfire.level_num",),
+    "mcp_method": ("mcp.method.name",),
+    "span_type": ("span.type",),
+    "mlflow": ("mlflow.spanType",),
+    "adk_request": ("gcp.vertex.agent.llm_request",),
+    "adk_response": ("gcp.vertex.agent.tool_response",),
+    "guardrail_triggered": ("gen_ai.guardrail.triggered",),
+    "logfire_triggered": ("triggered",),
+    "guardrail_action": ("gen_ai.guardrail.action", "gen_ai.guardrails.action"),
+    "guardrail_name": ("gen_ai.guardrail.name", "gen_ai.guardrails.name", "gen_ai.guardian.name"),
+    "security_decision": ("gen_ai.security.decision.type",),
+    "security_policy": ("gen_ai.security.policy.id", "gen_ai.security.policy.name"),
+    "threat_action": ("agent.threat.detection.action",),
+    "threat_rule": ("agent.threat.detection.rule_id",),
+    "threat_ruleset": ("agent.threat.detection.ruleset",),
+    "agentcore_decision": ("aws.agentcore.policy.authorization_decision",),
+    "agentcore_policies": ("aws.agentcore.policy.determining_policies",),
+    "agentcore_mode": ("aws.agentcore.gateway.policy.mode",),
+    "bedrock_guardrail": ("aws.bedrock.guardrail.id",),
 }
 """Field -> the attributes that may carry it, the most trusted first; the first usable value wins."""
 
 KIND_KEYS: Final[dict[str, dict[str, str]]] = {
     "logfire.span_type": {"log": "other", "pending_span": "other"},
+    "span.type": {
+        "claude_code.interaction": "agent",
+        "claude_code.llm_request": "llm",
+        "claude_code.tool": "task",
+        "claude_code.tool.blocked_on_user": "approval",
+        "claude_code.tool.execution": "tool",
+        "claude_code.hook": "task",
+    },
+    "mlflow.spanType": {
+        "llm": "llm",
+        "chat_model": "llm",
+        "agent": "agent",
+        "tool": "tool",
+        "chain": "task",
+        "parser": "task",
+        "workflow": "task",
+        "task": "task",
+        "retriever": "retrieval",
+        "reranker": "retrieval",
+        "memory": "memory",
+        "embedding": "other",
+        "guardrail": "guardrail",
+        "evaluator": "score",
+    },
     "langfuse.observation.type": {
         "generation": "llm",
         "embedding": "other",
@@ -165,6 +249,7 @@ KIND_KEYS: Final[dict[str, dict[str, str]]] = {
         "guardrail": "guardrail",
         "evaluator": "score",
         "prompt": "context",
+        "decision": "score",
     },
     "ai.operationId": {
         "ai.generateText.doGenerate": "llm",
@@ -185,6 +270,8 @@ KIND_KEYS: Final[dict[str, dict[str, str]]] = {
         "chat": "llm",
         "text_completion": "llm",
         "generate_content": "llm",
+        "chat.completions": "llm",
+        "text.completions": "llm",
         "embeddings": "other",
         "execute_tool": "tool",
         "invoke_agent": "agent",
@@ -193,10 +280,60 @@ KIND_KEYS: Final[dict[str, dict[str, str]]] = {
         "plan": "task",
         "retrieval": "retrieval",
         "search_memory": "memory",
+        "create_memory": "memory",
+        "update_memory": "memory",
+        "upsert_memory": "memory",
+        "delete_memory": "memory",
+        "create_memory_store": "memory",
+        "delete_memory_store": "memory",
+        "apply_guardrail": "guardrail",
+        "guardrail_check": "guardrail",
+        "guardrail": "guardrail",
+        "handoff": "task",
+        "invoke_graph": "task",
+        "invoke_swarm": "task",
+        "decision": "score",
+    },
+    "mcp.method.name": {
+        "tools/call": "tool",
+        "prompts/get": "context",
+        "resources/read": "context",
+        "completion/complete": "context",
+        "initialize": "session",
+        "server/discover": "session",
+        "ping": "session",
+        "tools/list": "task",
+        "prompts/list": "task",
+        "resources/list": "task",
+        "resources/templates/list": "task",
+        "resources/subscribe": "task",
+        "resources/unsubscribe": "task",
+        "subscriptions/listen": "task",
+        "logging/setLevel": "task",
+        "roots/list": "task",
+        "sampling/createMessage": "task",
+        "notifications/initialized": "session",
+        "notifications/cancelled": "session",
+        "notifications/progress": "session",
+        "notifications/message": "session",
+        "notifications/prompts/list_changed": "session",
+        "notifications/resources/list_changed": "session",
+        "notifications/resources/updated": "session",
+        "notifications/roots/list_changed": "session",
+        "notifications/tools/list_changed": "session",
+        "notifications/subscriptions/acknowledged": "session",
     },
     "traceloop.span.kind": {"workflow": "task", "task": "task", "agent": "agent", "tool": "tool"},
     "aws.genai.span_kind": {"llm": "llm", "tool": "tool", "agent": "agent", "chain": "task"},
-    "langsmith.span.kind": {"llm": "llm", "tool": "tool", "retriever": "retrieval", "chain": "task"},
+    "langsmith.span.kind": {
+        "llm": "llm",
+        "tool": "tool",
+        "retriever": "retrieval",
+        "chain": "task",
+        "parser": "task",
+        "prompt": "context",
+        "embedding": "other",
+    },
     "llm.request.type": {"chat": "llm", "completion": "llm", "rerank": "retrieval", "embedding": "other"},
     "sdk_span_type": {"turn": "task", "task": "task"},
     "logfire.msg_template": {
@@ -239,6 +376,23 @@ DIALECTS: Final[dict[str, str]] = {
     "model_name": "Logfire, Pydantic AI",
     "sdk_span_type": "Logfire, OpenAI Agents SDK",
     "aws.genai.": "AWS",
+    "aws.bedrock.": "AWS Bedrock",
+    "aws.agentcore.": "AWS Bedrock AgentCore",
+    "gen_ai.tool.status": "Strands Agents",
+    "gen_ai.usage.cache_write_input_tokens": "Strands Agents",
+    "gen_ai.response.prompt_tokens": "Semantic Kernel",
+    "gen_ai.response.completion_tokens": "Semantic Kernel",
+    "gen_ai.guardrails.": "AWS Bedrock Agents",
+    "gcp.vertex.agent.": "Google ADK",
+    "gen_ai.usage.experimental.": "Google ADK",
+    "mcp.": "OpenTelemetry MCP",
+    "jsonrpc.": "OpenTelemetry MCP",
+    "rpc.": "OpenTelemetry RPC",
+    "openai.": "OpenTelemetry GenAI",
+    "agent.threat.": "OpenTelemetry GenAI",
+    "mlflow.": "MLflow",
+    "span.type": "Claude Code",
+    "triggered": "Logfire, OpenAI Agents SDK",
     "policy.": "a policy's own attributes",
     "codex.": "Codex",
 }
@@ -265,5 +419,37 @@ LANGFUSE_PARTS: Final[dict[str, tuple[str, ...]]] = {
         "prompt_details.cache_write",
     ),
     "reasoning_tokens": ("output_reasoning_tokens", "output_reasoning", "completion_details.reasoning"),
+    "input_audio_tokens": ("input_audio_tokens", "prompt_details.audio"),
+    "output_audio_tokens": ("output_audio_tokens", "completion_details.audio"),
 }
 """Keys inside `langfuse.observation.usage_details`."""
+
+MLFLOW_USAGE: Final[dict[str, str]] = {
+    "input_tokens": "input_tokens",
+    "output_tokens": "output_tokens",
+    "total_tokens": "total_tokens",
+    "cached_tokens": "cache_read_input_tokens",
+    "cache_write_tokens": "cache_creation_input_tokens",
+}
+"""Field -> key inside `mlflow.chat.tokenUsage` (mlflow/tracing/constant.py, `TokenUsageKey`)."""
+
+MLFLOW_FIELDS: Final[dict[str, str]] = {
+    "model": "mlflow.llm.model",
+    "provider": "mlflow.llm.provider",
+    "user": "mlflow.trace.user",
+    "session": "mlflow.trace.session",
+}
+"""Field -> MLflow's own attribute. MLflow writes every value of its own as JSON, so that a name stands in quotes."""
+
+CLAUDE_CODE_FIELDS: Final[dict[str, str]] = {
+    "model": "model",
+    "input_tokens": "input_tokens",
+    "output_tokens": "output_tokens",
+    "cached_tokens": "cache_read_tokens",
+    "cache_write_tokens": "cache_creation_tokens",
+    "agent": "agent_id",
+    "tool": "tool_name",
+    "call_id": "tool_use_id",
+}
+"""Field -> plain attribute of Claude Code's own spans (its documentation, "Monitoring", traces). These names are read
+only where `span.type` says whose they are. Its cache tokens are counted beside its input."""

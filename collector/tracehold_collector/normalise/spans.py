@@ -15,10 +15,12 @@ from tracehold_collector.normalise.context import NormaliseContext
 from tracehold_collector.normalise.dialects import LANGFUSE_PARTS, LOGFIRE_ERROR_LEVEL, NAMED_BY_LOGFIRE
 from tracehold_collector.normalise.ids import read_event_id, span_event_id
 from tracehold_collector.normalise.outcomes import gate, read_kind, read_status, stated_decision
+from tracehold_collector.normalise.price_classes import PRICE_CLASSES, price_classes
 from tracehold_collector.normalise.span_item import SpanItem
 from tracehold_collector.normalise.times import credible
 from tracehold_collector.normalise.tracer_events import tracer_envelope
 from tracehold_collector.normalise.usage import Usage, count, credible_cost, settled, tokens
+from tracehold_collector.normalise.verdicts import CACHE_APART, MARKS, ends_plainly, look_again
 
 _STATUS_OF_CODE: Final[dict[int, Status]] = {1: "ok", 2: "error"}
 _NAMED_BY_TOOL: Final = frozenset({"tool", "gate", "approval"})
@@ -65,12 +67,27 @@ def carries_own_event(attributes: Mapping[str, Any], fields: Mapping[str, Any]) 
 
 def _envelope(span: SpanItem, fields: dict[str, Any], classified: Classified, context: NormaliseContext) -> Record:
     name = context.name
-    decision, rule = stated_decision(fields)
-    listed = "task" if classified.kind == "wrapper" else classified.kind
-    kind = gate(read_kind(fields.get("kind")) or read_kind(listed) or "other", decision)
-    status = _status(span, fields, classified, decision)
-    started_at, duration_ns, odd_time = _times(span)
     get = fields.get
+    decision, rule = stated_decision(fields)
+    decided_by = get("decided_by")
+    listed, waits, ran = "task" if classified.kind == "wrapper" else classified.kind, None, False
+    if (
+        not MARKS.isdisjoint(fields)
+        or span.exception_type is not None
+        or ("finish_reason" in fields and not ends_plainly(fields["finish_reason"]))
+    ):
+        verdict = look_again(span, fields, classified, decision)
+        if verdict is not None:
+            listed, waits, ran = verdict.kind or listed, verdict.status, verdict.ran
+            if verdict.type:
+                classified = classified._replace(type=verdict.type)
+            if verdict.decision is not None:
+                decision, rule, decided_by = verdict.decision, verdict.rule, verdict.decided_by
+    kind = read_kind(get("kind")) or read_kind(listed) or "other"
+    if not ran:
+        kind = gate(kind, decision)
+    status = waits or _status(span, fields, classified, decision)
+    started_at, duration_ns, odd_time = _times(span)
     record = Record(
         event_id=read_event_id(get("event_id")) or span_event_id(context.tenant, span.trace_id, span.span_id),
         tenant=context.tenant,
@@ -93,13 +110,15 @@ def _envelope(span: SpanItem, fields: dict[str, Any], classified: Classified, co
         model=name(get("model")),
         provider=name(get("provider")),
         decision=decision,
-        decided_by=name(get("decided_by")),
+        decided_by=name(decided_by),
         rule=name(rule),
         error_type=name(get("error_type") or span.exception_type) if status in {"error", "blocked"} else None,
         attributes=_attributes(fields, context, odd_time=odd_time),
     )
     if classified.kind != "wrapper":
         _spend(record, fields)
+        if not PRICE_CLASSES.isdisjoint(fields) or "langfuse_usage" in fields:
+            record.attributes = {**(record.attributes or {}), **_price_classes(fields, context)} or None
     return record
 
 
@@ -175,11 +194,12 @@ def _spend(record: Record, fields: dict[str, Any]) -> None:
         source = {
             name: next((langfuse[key] for key in keys if key in langfuse), None)
             for name, keys in LANGFUSE_PARTS.items()
+            if name in _TOKEN_FIELDS
         }
         source["total_tokens"] = langfuse.get("total")
     if source.keys() & _TOKEN_FIELDS:
         usage = Usage(*[tokens(source[name]) if name in source else None for name in _TOKEN_FIELDS])
-        settled(usage, total=tokens(source.get("total_tokens")))
+        settled(usage, total=tokens(source.get("total_tokens")), cache_apart=CACHE_APART in fields)
         record.input_tokens, record.output_tokens = usage.input_tokens, usage.output_tokens
         record.cached_tokens, record.cache_write_tokens = usage.cached_tokens, usage.cache_write_tokens
         record.reasoning_tokens = usage.reasoning_tokens
@@ -188,6 +208,16 @@ def _spend(record: Record, fields: dict[str, Any]) -> None:
         cost = _langfuse_cost(_object(fields["langfuse_cost"]))
     if cost is not None:
         record.cost_usd, record.price_source = cost, "recorded"
+
+
+def _price_classes(fields: dict[str, Any], context: NormaliseContext) -> dict[str, Any]:
+    said = _object(fields.get("langfuse_usage"))
+    parts = {
+        name: next((said[key] for key in keys if key in said), None)
+        for name, keys in LANGFUSE_PARTS.items()
+        if said and name in PRICE_CLASSES
+    }
+    return price_classes(fields | parts, context)
 
 
 def _langfuse_cost(details: dict[str, Any]) -> float | None:
@@ -219,6 +249,8 @@ def _attributes(fields: dict[str, Any], context: NormaliseContext, *, odd_time: 
     call_id = context.call_id(fields.get("call_id"))
     if call_id:
         found["call_id"] = call_id
+    if "rpc_request_id" in fields and (request_id := context.call_id(str(fields["rpc_request_id"]))):
+        found["rpc_request_id"] = request_id
     if odd_time:
         found["odd_time"] = True
     return found or None

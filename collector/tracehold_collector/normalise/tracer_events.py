@@ -16,6 +16,7 @@ from tracehold_collector.normalise.content import clean_content
 from tracehold_collector.normalise.context import ItemError, NormaliseContext
 from tracehold_collector.normalise.ids import digest_id, read_event_id, read_span_id, read_trace_id
 from tracehold_collector.normalise.outcomes import gate, read_decision, read_kind, read_status
+from tracehold_collector.normalise.price_classes import INPUT_AUDIO, OUTPUT_AUDIO, SERVICE_TIER
 from tracehold_collector.normalise.times import LATEST_NS, credible
 from tracehold_collector.normalise.usage import Usage, count, credible_cost, money, read_usage
 
@@ -35,7 +36,7 @@ _FIXED: Final[dict[str, tuple[Status | None, str | None]]] = {
 """Type -> the status and the decision it stands for, where the type alone says so."""
 
 _FLAGS: Final = ("has_tool_calls", "streamed")
-_WORDS: Final = ("finish_reason", "origin")
+_WORDS: Final = ("finish_reason", "origin", SERVICE_TIER)
 _DIGESTS: Final = ("policy_digest", "digest", "approved_digest")
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _MAX_MS: Final = LATEST_NS / NS_PER_MS
@@ -226,6 +227,10 @@ def _fill(record: Record, usage: Usage) -> None:
     record.input_tokens, record.output_tokens = usage.input_tokens, usage.output_tokens
     record.cached_tokens, record.cache_write_tokens = usage.cached_tokens, usage.cache_write_tokens
     record.reasoning_tokens = usage.reasoning_tokens
+    audio = {INPUT_AUDIO: usage.input_audio_tokens, OUTPUT_AUDIO: usage.output_audio_tokens}
+    found = {name: count for name, count in audio.items() if count}
+    if found:
+        record.attributes = {**(record.attributes or {}), **found}
 
 
 def _attributes(record: Record, event: Mapping[str, Any], context: NormaliseContext, held: set[str]) -> None:
@@ -250,4 +255,4 @@ def _attributes(record: Record, event: Mapping[str, Any], context: NormaliseCont
     if call_id is not None:
         found["call_id"] = call_id
         held.add("call_id")
-    record.attributes = found or None
+    record.attributes = {**(record.attributes or {}), **found} or None

@@ -24,6 +24,7 @@ class Usage:
     Attributes:
         input_tokens: all input; `cached_tokens` and `cache_write_tokens` are parts of it once `settled`.
         output_tokens: all output; `reasoning_tokens` is a part of it once `settled`.
+        input_audio_tokens, output_audio_tokens: parts of input and output.
     """
 
     input_tokens: int | None = None
@@ -31,6 +32,8 @@ class Usage:
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
+    input_audio_tokens: int | None = None
+    output_audio_tokens: int | None = None
 
 
 def count(value: object) -> int | None:
@@ -111,9 +114,10 @@ _DETAILS: Final = (
     "input_tokens_details",
     "output_tokens_details",
 )
+_AUDIO: Final = "audio_tokens"
 _ANTHROPIC: Final = ("cache_read_input_tokens", "cache_creation_input_tokens")
 KNOWN_USAGE_KEYS: Final = frozenset(
-    (*_INPUT, *_OUTPUT, *_CACHED, *_CACHE_WRITE, *_REASONING, *_DETAILS, "total_tokens")
+    (*_INPUT, *_OUTPUT, *_CACHED, *_CACHE_WRITE, *_REASONING, *_DETAILS, _AUDIO, "total_tokens")
 )
 
 
@@ -130,9 +134,20 @@ def read_usage(raw: Mapping[str, Any]) -> tuple[Usage, bool]:
             for name, value in details.items():
                 flat.setdefault(name, value)
     usage = Usage(*(_first(flat, keys) for keys in (_INPUT, _OUTPUT, _CACHED, _CACHE_WRITE, _REASONING)))
-    clean = all(_readable(key, value) for key, value in flat.items())
+    usage.input_audio_tokens = _audio(raw, "prompt", "input")
+    usage.output_audio_tokens = _audio(raw, "completion", "output")
+    # Beside the details, nothing says whose audio it is.
+    clean = _AUDIO not in raw and all(_readable(key, value) for key, value in flat.items())
     apart = "prompt_tokens" not in raw and any(key in raw for key in _ANTHROPIC)
     return settled(usage, total=tokens(raw.get("total_tokens")), cache_apart=apart), clean
+
+
+def _audio(raw: Mapping[str, Any], *sides: str) -> int | None:
+    for side in sides:
+        details = raw.get(f"{side}_tokens_details")
+        if isinstance(details, Mapping) and (number := tokens(details.get(_AUDIO))) is not None:
+            return number
+    return None
 
 
 def _readable(key: str, value: object) -> bool:

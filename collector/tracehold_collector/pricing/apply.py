@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from tracehold_collector.core.record import Record
+from tracehold_collector.normalise.price_classes import CACHED_AUDIO, INPUT_AUDIO, OUTPUT_AUDIO, SERVICE_TIER
 from tracehold_collector.normalise.usage import credible_cost
 from tracehold_collector.pricing.book import PriceBook
 from tracehold_collector.pricing.call import Call
@@ -19,7 +20,9 @@ COMPUTED_BY: Final = "computed_by"
 
 
 def price_records(records: Iterable[Record], book: PriceBook, now_ns: int) -> None:
-    """Fill in the cost of model calls; beside a recorded one the computed one is kept as attributes.
+    """Fill in the cost of what tells usage; beside a recorded one the computed one is kept as attributes.
+
+    An agent's usage is priced by the model it names, so that it can count where no call below it tells any.
 
     Args:
         records: changed in place.
@@ -27,7 +30,7 @@ def price_records(records: Iterable[Record], book: PriceBook, now_ns: int) -> No
         now_ns: taken for the time of a call whose own is unknown.
     """
     for record in records:
-        if record.kind != "llm" or record.status == "started":
+        if record.status == "started" or (record.kind != "llm" and record.input_tokens is None):
             continue
         call = call_of(record, now_ns)
         price = book.price(call) if call is not None else None
@@ -52,6 +55,7 @@ def call_of(record: Record, now_ns: int) -> Call | None:
         if "embed" not in f"{record.type} {record.name} {model}".lower():
             return None
         made = 0
+    said = record.attributes or {}
     return Call(
         model,
         record.provider,
@@ -61,4 +65,8 @@ def call_of(record: Record, now_ns: int) -> Call | None:
         record.cached_tokens or 0,
         record.cache_write_tokens or 0,
         record.reasoning_tokens or 0,
+        said.get(INPUT_AUDIO) or 0,
+        said.get(OUTPUT_AUDIO) or 0,
+        said.get(CACHED_AUDIO) or 0,
+        str(said[SERVICE_TIER]).lower() if SERVICE_TIER in said else None,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final
@@ -10,7 +11,7 @@ from genai_prices import Usage, __version__
 from genai_prices.data_snapshot import DataSnapshot, get_snapshot
 from genai_prices.types import ModelInfo, ModelPrice, TieredPrices
 
-from tracehold_collector.pricing.call import NS_PER_S, Call, Rates
+from tracehold_collector.pricing.call import NS_PER_S, STANDARD_TIERS, Call, Rates
 
 _MILLION: Final = 1_000_000
 _REMEMBERED: Final = 4096
@@ -23,6 +24,14 @@ _PROVIDERS: Final = {
     "x_ai": "x-ai",
 }
 """Providers as OpenTelemetry names them, where the package does not know the name or takes it for another."""
+
+_FRAMEWORKS: Final = frozenset(
+    {"strands-agents", "gcp.vertex.agent", "autogen", "microsoft.agent_framework", "microsoft.agents.ai", "langchain"}
+)
+"""What some frameworks write in the provider's place: their own name. The model's name has to do."""
+
+_BEDROCK_ID: Final = re.compile(r"(?:[a-z]{2,6}(?:-gov)?\.)?(?:ai21|amazon|anthropic|cohere|deepseek|meta|mistral)\.")
+"""How the model ids of AWS Bedrock begin, which no other provider uses: with a region, if any, and the maker."""
 
 
 class BundledPrices:
@@ -41,7 +50,12 @@ class BundledPrices:
         self._rates: dict[int, Rates | None] = {}
 
     def cost(self, call: Call) -> float | None:
-        """Return what the call costs in USD, or `None` for a model that is not in the snapshot."""
+        """Return what the call costs in USD, or `None` for a model that is not in the snapshot.
+
+        It lists the standard tier only: a batch call at its price would be a wrong figure, and an unknown one is none.
+        """
+        if call.tier not in STANDARD_TIERS:
+            return None
         model = self._model(call.provider, call.model)
         if model is None:
             return None
@@ -49,6 +63,8 @@ class BundledPrices:
         if not isinstance(price, ModelPrice):
             price = model.get_prices(datetime.fromtimestamp(call.at_ns / NS_PER_S, UTC))
         key = id(price)
+        if call.has_audio:
+            return _exactly(price, call)
         if key not in self._rates:
             self._rates[key] = _linear(price)
         rates = self._rates[key]
@@ -65,6 +81,9 @@ class BundledPrices:
     def _look_up(self, provider: str | None, model: str) -> ModelInfo | None:
         if provider is not None:
             provider = _PROVIDERS.get(provider.lower(), provider)
+            provider = None if provider.lower() in _FRAMEWORKS else provider
+        if provider is None and _BEDROCK_ID.match(model):
+            provider = "aws"
         found = self._find(provider, model)
         if found is None and provider is None and "/" in model:
             found = self._find(*model.split("/", 1))
@@ -88,11 +107,12 @@ def _linear(price: ModelPrice) -> Rates | None:
             _usd(price, input_tokens=_MILLION, output_tokens=0, cache_read_tokens=_MILLION),
             _usd(price, input_tokens=_MILLION, output_tokens=0, cache_write_tokens=_MILLION),
             _usd(price, input_tokens=0, output_tokens=_MILLION),
+            _usd(price, input_tokens=0, output_tokens=_MILLION, output_reasoning_tokens=_MILLION),
         ]
     except (ValueError, ArithmeticError):
         return None
-    plain, cached, cache_write, output = [(usd - a_call) / _MILLION for usd in given]
-    return Rates(plain, cached, cache_write, output, reasoning=output, call=a_call)
+    plain, cached, cache_write, output, reasoning = [(usd - a_call) / _MILLION for usd in given]
+    return Rates(plain, cached, cache_write, output, reasoning, call=a_call)
 
 
 def _exactly(price: ModelPrice, call: Call) -> float | None:
@@ -103,9 +123,21 @@ def _exactly(price: ModelPrice, call: Call) -> float | None:
             output_tokens=max(call.output_tokens, call.reasoning_tokens),
             cache_read_tokens=call.cached_tokens,
             cache_write_tokens=call.cache_write_tokens,
+            output_reasoning_tokens=call.reasoning_tokens,
+            **_audio(call),
         )
     except (ValueError, ArithmeticError):
         return None
+
+
+def _audio(call: Call) -> dict[str, int]:
+    if not call.has_audio:
+        return {}
+    return {
+        "input_audio_tokens": min(call.input_audio_tokens, call.input_tokens),
+        "output_audio_tokens": min(call.output_audio_tokens, call.output_tokens),
+        "cache_audio_read_tokens": min(call.cached_audio_tokens, call.cached_tokens),
+    }
 
 
 def _usd(price: ModelPrice, **tokens: int) -> float:

@@ -15,6 +15,8 @@ class Call(NamedTuple):
         at_ns: when it started, UTC nanoseconds since the epoch.
         input_tokens: all input; `cached_tokens` and `cache_write_tokens` are parts of it.
         output_tokens: all output; `reasoning_tokens` is a part of it.
+        input_audio_tokens, output_audio_tokens: parts of input and output; `cached_audio_tokens` of the cached ones.
+        tier: the service tier the provider served it at, in lower case; `None` is the standard one.
     """
 
     model: str
@@ -25,11 +27,20 @@ class Call(NamedTuple):
     cached_tokens: int
     cache_write_tokens: int
     reasoning_tokens: int
+    input_audio_tokens: int = 0
+    output_audio_tokens: int = 0
+    cached_audio_tokens: int = 0
+    tier: str | None = None
 
     @property
     def plain_input_tokens(self) -> int:
         """The input that no cache had a part in; never negative, whatever the source counted."""
         return max(0, self.input_tokens - self.cached_tokens - self.cache_write_tokens)
+
+    @property
+    def has_audio(self) -> bool:
+        """Whether a part of it is counted as audio."""
+        return bool(self.input_audio_tokens or self.output_audio_tokens)
 
 
 class Rates(NamedTuple):
@@ -41,18 +52,31 @@ class Rates(NamedTuple):
     output: float
     reasoning: float
     call: float = 0.0
+    input_audio: float = 0.0
+    output_audio: float = 0.0
 
     def cost(self, call: Call) -> float:
         """Return what the call costs, in USD."""
+        plain_input = call.plain_input_tokens
         plain_output = max(0, call.output_tokens - call.reasoning_tokens)
-        return (
+        usd = (
             self.call
-            + call.plain_input_tokens * self.input
+            + plain_input * self.input
             + call.cached_tokens * self.cached
             + call.cache_write_tokens * self.cache_write
             + plain_output * self.output
             + call.reasoning_tokens * self.reasoning
         )
+        if call.has_audio:
+            # What is audio is no text: the difference, so that nothing is priced twice.
+            heard = min(plain_input, max(0, call.input_audio_tokens - call.cached_audio_tokens))
+            spoken = min(plain_output, call.output_audio_tokens)
+            usd += heard * (self.input_audio - self.input) + spoken * (self.output_audio - self.output)
+        return usd
+
+
+STANDARD_TIERS: Final = frozenset({None, "default", "standard", "auto", "on_demand"})
+"""Tiers that cost what a price list says without more. Batch, flex, priority and any other cost something else."""
 
 
 class Price(NamedTuple):

@@ -12,7 +12,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tracehold.core.errors import ConfigurationError
 
-from tracehold_collector.pricing.call import NS_PER_S, Call, Rates
+from tracehold_collector.pricing.call import NS_PER_S, STANDARD_TIERS, Call, Rates
 
 _MILLION: Final = 1_000_000
 _MAX_BYTES: Final = 4 * 1024 * 1024
@@ -26,19 +26,24 @@ class _Entry(BaseModel):
 
     model: str = Field(min_length=1)
     provider: str | None = None
+    tier: str | None = None
     since: date | None = None
     input: float = Usd
     cached: float | None = Field(None, ge=0, le=1e6, allow_inf_nan=False)
     cache_write: float | None = Field(None, ge=0, le=1e6, allow_inf_nan=False)
     output: float = Usd
     reasoning: float | None = Field(None, ge=0, le=1e6, allow_inf_nan=False)
+    input_audio: float | None = Field(None, ge=0, le=1e6, allow_inf_nan=False)
+    output_audio: float | None = Field(None, ge=0, le=1e6, allow_inf_nan=False)
 
     def rates(self) -> Rates:
         """What is not said costs what its whole costs."""
         cached = self.input if self.cached is None else self.cached
         cache_write = self.input if self.cache_write is None else self.cache_write
         reasoning = self.output if self.reasoning is None else self.reasoning
-        usd = (self.input, cached, cache_write, self.output, reasoning)
+        heard = self.input if self.input_audio is None else self.input_audio
+        spoken = self.output if self.output_audio is None else self.output_audio
+        usd = (self.input, cached, cache_write, self.output, reasoning, 0.0, heard, spoken)
         return Rates(*[value / _MILLION for value in usd])
 
 
@@ -55,15 +60,23 @@ class UserPrices:
         self.source = source
         by_start = sorted(entries, key=lambda entry: entry.since or date.min, reverse=True)
         self._entries = [
-            (entry.model.lower(), (entry.provider or "*").lower(), _ns(entry.since), entry.rates())
+            (
+                entry.model.lower(),
+                (entry.provider or "*").lower(),
+                None if entry.tier is None else entry.tier.lower(),
+                _ns(entry.since),
+                entry.rates(),
+            )
             for entry in by_start
         ]
 
     def cost(self, call: Call) -> float | None:
         """Return what the call costs in USD, or `None` when no entry fits."""
         model, provider = call.model.lower(), (call.provider or "").lower()
-        for model_glob, provider_glob, since, rates in self._entries:
-            if call.at_ns >= since and fnmatchcase(model, model_glob) and fnmatchcase(provider, provider_glob):
+        for model_glob, provider_glob, tier, since, rates in self._entries:
+            # Without a tier, the standard price is meant: half of it, or twice, is no guess for us to make.
+            fits = call.tier in STANDARD_TIERS if tier is None else fnmatchcase(call.tier or "standard", tier)
+            if fits and call.at_ns >= since and fnmatchcase(model, model_glob) and fnmatchcase(provider, provider_glob):
                 return rates.cost(call)
         return None
 
@@ -71,8 +84,9 @@ class UserPrices:
 def load_prices(path: Path) -> UserPrices:
     """Read a price file (TOML): tables `[[price]]` in USD per million tokens.
 
-    Keys: `model` and `provider` (globs, without case), `since` (a day, UTC), `input`, `output`, and where they differ
-    from these `cached`, `cache_write` and `reasoning`.
+    Keys: `model` and `provider` (globs, without case), `tier` (a glob over the service tier such as "batch"; without
+    it, the standard one), `since` (a day, UTC), `input`, `output`, and where they differ from these `cached`,
+    `cache_write`, `reasoning`, `input_audio` and `output_audio`.
 
     Raises:
         ConfigurationError: it cannot be read; says which entry and what is wrong with it.

@@ -48,40 +48,58 @@ EVENT_COLUMNS: Final[tuple[tuple[str, pa.DataType], ...]] = (
 """Columns of `events` that are plain fields of a `Record`."""
 
 
-def event_table(records: Sequence[Record], places: Sequence[tuple[bytes, int] | None], received_at: int) -> pa.Table:
-    """Return the rows of `events` for `records`.
+EVENT_SCHEMA: Final = pa.schema(
+    [
+        ("event_id", pa.uuid()),
+        *EVENT_COLUMNS,
+        ("attributes", _TEXT),
+        ("content_chunk", pa.uuid()),
+        ("content_pos", pa.int32()),
+    ]
+)
+CHUNK_SCHEMA: Final = pa.schema(
+    [
+        ("chunk_id", pa.uuid()),
+        ("tenant", _TEXT),
+        ("run_id", _TEXT),
+        ("codec", _TEXT),
+        ("entries", pa.int32()),
+        ("body", pa.binary()),
+    ]
+)
+
+
+def event_batch(records: Sequence[Record], places: Sequence[tuple[bytes, int] | None]) -> pa.RecordBatch:
+    """Return the rows of `events` for `records`; the commit adds when they were received.
 
     Args:
         records: what to store.
         places: for each record the chunk id (16 bytes) and the position of its content, or `None`.
-        received_at: UTC nanoseconds of the commit.
     """
-    columns: dict[str, Any] = {"event_id": _uuids([record.event_id for record in records])}
-    for name, kind in EVENT_COLUMNS:
-        columns[name] = pa.array([getattr(record, name) for record in records], kind)
-    columns["attributes"] = pa.array(
-        [orjson.dumps(record.attributes).decode() if record.attributes else None for record in records], _TEXT
-    )
-    columns["received_at"] = pa.repeat(pa.scalar(received_at, _WHOLE), len(records))
-    columns["content_chunk"] = _uuids([place[0] if place else None for place in places])
-    columns["content_pos"] = pa.array([place[1] if place else None for place in places], pa.int32())
-    return pa.table(columns)
+    columns: list[Any] = [_uuids([record.event_id for record in records])]
+    columns += [pa.array([getattr(record, name) for record in records], kind) for name, kind in EVENT_COLUMNS]
+    columns += [
+        pa.array(
+            [orjson.dumps(record.attributes).decode() if record.attributes else None for record in records], _TEXT
+        ),
+        _uuids([place[0] if place else None for place in places]),
+        pa.array([place[1] if place else None for place in places], pa.int32()),
+    ]
+    return pa.record_batch(columns, schema=EVENT_SCHEMA)
 
 
-def chunk_table(rows: Sequence[tuple[bytes, str, str, int, bytes]], codec: str, received_at: int) -> pa.Table:
+def chunk_batch(rows: Sequence[tuple[bytes, str, str, int, bytes]], codec: str) -> pa.RecordBatch:
     """Return the rows of `contents`: (chunk id, tenant, run id, entries, body) each."""
-    ids, tenants, runs, entries, bodies = zip(*rows, strict=True)
-    return pa.table(
-        {
-            "chunk_id": _uuids(ids),
-            "tenant": pa.array(tenants, _TEXT),
-            "run_id": pa.array(runs, _TEXT),
-            "codec": pa.repeat(pa.scalar(codec), len(rows)),
-            "entries": pa.array(entries, pa.int32()),
-            "body": pa.array(bodies, pa.binary()),
-            "received_at": pa.repeat(pa.scalar(received_at, _WHOLE), len(rows)),
-        }
-    )
+    ids, tenants, runs, entries, bodies = zip(*rows, strict=True) if rows else ((), (), (), (), ())
+    columns = [
+        _uuids(ids),
+        pa.array(tenants, _TEXT),
+        pa.array(runs, _TEXT),
+        pa.array([codec] * len(rows), _TEXT),
+        pa.array(entries, pa.int32()),
+        pa.array(bodies, pa.binary()),
+    ]
+    return pa.record_batch(columns, schema=CHUNK_SCHEMA)
 
 
 class Cost(NamedTuple):

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import resources
 from typing import Any, Final
 
 import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
 import structlog
 from tracehold.core.clock import now_ns
-from tracehold.core.ids import new_event_id
 
 from tracehold_collector.core.record import Record
-from tracehold_collector.store import chunks
-from tracehold_collector.store.columns import Cost, chunk_table, cost_table, event_table
+from tracehold_collector.store.columns import Cost, cost_table
 from tracehold_collector.store.conflicts import COMPARED, conflicts
 from tracehold_collector.store.database import Database
-from tracehold_collector.store.run_deltas import run_delta_table
-from tracehold_collector.store.seen import SeenIds
+from tracehold_collector.store.rows import Rows, encode
+from tracehold_collector.store.seen import SeenIds, Unsure
+from tracehold_collector.store.shares import UsageShares
+from tracehold_collector.store.tables import Table
 
 _log = structlog.get_logger(__name__)
 
@@ -27,7 +29,8 @@ _SQL: Final = resources.files("tracehold_collector.store.sql")
 _FOLD_RUN_DELTAS: Final = (_SQL / "fold_run_deltas.sql").read_text()
 _ADD_COSTS: Final = (_SQL / "add_costs.sql").read_text()
 
-_LOAD_BATCH: Final = 100_000
+_ID_BYTES: Final = 16
+_LOAD_ROWS: Final = 1 << 18
 
 UNAVAILABLE: Final = (
     duckdb.FatalException,
@@ -94,15 +97,15 @@ class Committer:
         self._database = database
         self._on_commit = on_commit
         self._seen = SeenIds()
-        self._load_seen()
+        self._open()
         # pyarrow imports pandas when it first builds an array, which takes half a second: not on somebody's request.
-        event_table([], [], 0)
+        encode([])
 
-    def commit(self, submissions: Sequence[Sequence[Record]]) -> list[Receipt]:
+    def commit(self, submissions: Sequence[Rows]) -> list[Receipt]:
         """Store the new records of several submissions in one transaction; return a receipt for each.
 
         Raises:
-            duckdb.Error, pyarrow.ArrowException, OverflowError: nothing was stored.
+            duckdb.Error, pyarrow.ArrowException: nothing was stored.
         """
         fresh, receipts = self._select_new(submissions)
         if fresh:
@@ -122,11 +125,14 @@ class Committer:
         try:
             connection.register("staged_costs", cost_table(costs, priced_at))
             connection.execute(_ADD_COSTS)
+            runs = dict.fromkeys((cost.tenant, cost.run_id) for cost in costs)
+            self._shares.priced_anew(connection, list(runs), priced_at)
             connection.execute("COMMIT")
         except BaseException:
+            self._shares.forget()
             _rollback(connection)
             raise
-        self.unfolded += len({(cost.tenant, cost.run_id) for cost in costs})
+        self.unfolded += len(runs)
         return len(costs)
 
     def recover(self, error: BaseException) -> None:
@@ -136,7 +142,7 @@ class Committer:
         try:
             self._database.reopen()
             self._seen = SeenIds()
-            self._load_seen()
+            self._open()
         except Exception as again:  # noqa: BLE001 - senders get 503 meanwhile
             _log.error("reopen_failed", error=type(again).__name__)
         else:
@@ -158,112 +164,109 @@ class Committer:
         """Move the write-ahead file into the store."""
         self._database.connection.execute("CHECKPOINT")
 
-    def _insert(self, fresh: list[Record]) -> None:
-        received_at = now_ns()
-        places, chunk_rows = _pack_contents(fresh)
+    def _open(self) -> None:
+        connection = self._database.connection
+        self._tables = {name: Table(connection, name) for name in ("events", "run_deltas", "contents")}
+        (last,) = connection.execute("SELECT max(received_at) FROM events").fetchone() or (None,)
+        self._last_commit_ns = last or 0
+        stored = connection.execute("SELECT event_id::BLOB, received_at FROM events").to_arrow_reader(_LOAD_ROWS)
+        for batch in stored:
+            first_ns, last_ns = pc.min_max(batch.column(1)).values()
+            self._seen.add(_raw(batch.column(0)), first_ns.as_py(), last_ns.as_py())
+        self._shares = UsageShares(connection)
+
+    def _insert(self, fresh: list[Rows]) -> None:
+        # Of two commits the later one has the later time, whatever the clock does: who reads on from there misses none.
+        received_at = max(now_ns(), self._last_commit_ns + 1)
         connection = self._database.connection
         connection.execute("BEGIN TRANSACTION")
         try:
-            connection.register("staged_events", event_table(fresh, places, received_at))
-            connection.execute("INSERT INTO events BY NAME SELECT * FROM staged_events")
-            connection.register("staged_deltas", run_delta_table(fresh, received_at))
-            connection.execute("INSERT INTO run_deltas BY NAME SELECT * FROM staged_deltas")
-            if chunk_rows:
-                connection.register("staged_contents", chunk_table(chunk_rows, chunks.CODEC, received_at))
-                connection.execute("INSERT INTO contents BY NAME SELECT * FROM staged_contents")
+            self._tables["events"].append([rows.events for rows in fresh], received_at)
+            self._tables["run_deltas"].append([rows.deltas for rows in fresh], received_at)
+            self._tables["contents"].append([rows.contents for rows in fresh], received_at)
+            self._shares.settle(connection, fresh, received_at)
             connection.execute("COMMIT")
         except BaseException:
+            self._shares.forget()
             _rollback(connection)
             raise
-        self._seen.add(record.event_id for record in fresh)
-        self.unfolded += len({(record.tenant, record.run_id) for record in fresh})
+        self._last_commit_ns = received_at
+        for rows in fresh:
+            self._seen.add(rows.ids, received_at, received_at)
+            self.unfolded += rows.deltas.num_rows
+            self.stats.accepted += len(rows)
+            self.stats.content_bytes += rows.contents.column("body").nbytes
         self.stats.commits += 1
-        self.stats.accepted += len(fresh)
-        self.stats.content_bytes += sum(len(row[4]) for row in chunk_rows)
         self._tell(fresh)
 
-    def _tell(self, fresh: list[Record]) -> None:
+    def _tell(self, fresh: list[Rows]) -> None:
         if self._on_commit is None:
             return
         try:
-            self._on_commit(fresh)
+            for rows in fresh:
+                self._on_commit(rows)
         except Exception as error:  # noqa: BLE001 - the commit stands, whatever the listener does
             _log.error("on_commit_failed", error=type(error).__name__)
 
-    def _select_new(self, submissions: Sequence[Sequence[Record]]) -> tuple[list[Record], list[Receipt]]:
-        """Sort out duplicates: within the batch by a set, against the store by the filter and, where unsure, by SQL."""
-        ids = [record.event_id for records in submissions for record in records]
+    def _select_new(self, submissions: Sequence[Rows]) -> tuple[list[Rows], list[Receipt]]:
+        """Sort out duplicates: against the store by the filter and, where unsure, by SQL; within the batch by a set.
+
+        Nearly always there are none, and the rows go in as they came.
+        """
+        joined = b"".join([rows.ids for rows in submissions])
         # Of one tenant: what another has under the same id takes nothing away here, and is not told.
-        taken = self._stored(ids) if ids else {}
-        fresh: list[Record] = []
+        taken: _Taken = {}
+        for unsure in self._seen.maybe(joined):
+            taken |= self._stored(joined, unsure)
+        if not taken and self._seen.all_differ(joined):
+            return [rows for rows in submissions if len(rows)], [Receipt(len(rows), 0) for rows in submissions]
+        fresh: list[Rows] = []
         receipts: list[Receipt] = []
-        for records in submissions:
-            before = len(fresh)
-            for record in records:
-                key = (record.tenant, record.event_id)
-                if key not in taken:
-                    taken[key] = record
-                    fresh.append(record)
-                else:
-                    self.stats.conflicts += conflicts(record, taken[key])
-            accepted = len(fresh) - before
-            receipts.append(Receipt(accepted, len(records) - accepted))
+        for rows in submissions:
+            new = self._new_records(rows, taken)
+            receipts.append(Receipt(len(new), len(rows) - len(new)))
+            if new:
+                fresh.append(rows if len(new) == len(rows) else encode(new))
         return fresh, receipts
 
-    def _stored(self, ids: list[bytes]) -> dict[tuple[str, bytes], Record | tuple[Any, ...]]:
-        maybe = self._seen.maybe(ids)
-        if not maybe.any():
-            return {}
-        unsure = [uuid.UUID(bytes=ids[place]) for place in maybe.nonzero()[0]]
+    def _new_records(self, rows: Rows, taken: _Taken) -> list[Record]:
+        """Return the records that are not in `taken`, and put them in."""
+        new = []
+        for record in rows:
+            key = (record.tenant, record.event_id)
+            if key not in taken:
+                taken[key] = record
+                new.append(record)
+            else:
+                self.stats.conflicts += conflicts(record, taken[key])
+        return new
+
+    def _stored(self, joined: bytes, unsure: Unsure) -> _Taken:
+        ids = [joined[place * _ID_BYTES : (place + 1) * _ID_BYTES] for place in unsure.places]
         rows = self._database.connection.execute(
-            f"SELECT tenant, event_id, {', '.join(COMPARED)} FROM events "  # noqa: S608 - names of ours
-            "WHERE event_id IN (SELECT unnest(?::UUID[]))",
-            [unsure],
+            f"""
+            SELECT tenant, event_id, {", ".join(COMPARED)}
+            FROM events
+            WHERE event_id IN (SELECT unnest($ids::UUID[]))
+              AND received_at BETWEEN $first_ns AND $last_ns
+            """,  # noqa: S608 - names of ours
+            {
+                "ids": [uuid.UUID(bytes=each) for each in ids],
+                "first_ns": unsure.first_ns,
+                "last_ns": unsure.last_ns,
+            },
         ).fetchall()
         return {(tenant, event_id.bytes): tuple(rest) for tenant, event_id, *rest in rows}
 
-    def _load_seen(self) -> None:
-        result = self._database.connection.execute("SELECT event_id::VARCHAR FROM events")
-        while rows := result.fetchmany(_LOAD_BATCH):
-            self._seen.add(bytes.fromhex(row[0].replace("-", "")) for row in rows)
+
+_Taken = dict[tuple[str, bytes], Record | tuple[Any, ...]]
+"""Tenant and id of what is known already, and what it says: as a record, or as the columns `COMPARED`."""
 
 
-_ChunkRow = tuple[bytes, str, str, int, bytes]
-
-
-def _pack_contents(records: Sequence[Record]) -> tuple[list[tuple[bytes, int] | None], list[_ChunkRow]]:
-    """Put the contents of each run into chunks; return each record's place and the rows of `contents`."""
-    places: list[tuple[bytes, int] | None] = [None] * len(records)
-    open_chunks: dict[tuple[str, str], _OpenChunk] = {}
-    rows: list[_ChunkRow] = []
-    for index, record in enumerate(records):
-        if not record.content:
-            continue
-        encoded = chunks.encode_content(record.content)
-        key = (record.tenant, record.run_id)
-        chunk = open_chunks.get(key)
-        if chunk is not None and chunk.size + len(encoded) > chunks.MAX_CHUNK_BYTES:
-            rows.append(chunk.row())
-            chunk = None
-        if chunk is None:
-            chunk = open_chunks[key] = _OpenChunk(bytes.fromhex(new_event_id(now_ns())), *key)
-        places[index] = (chunk.chunk_id, len(chunk.contents))
-        chunk.contents.append(encoded)
-        chunk.size += len(encoded)
-    rows.extend(chunk.row() for chunk in open_chunks.values())
-    return places, rows
-
-
-@dataclass(slots=True)
-class _OpenChunk:
-    chunk_id: bytes
-    tenant: str
-    run_id: str
-    contents: list[bytes] = field(default_factory=list)
-    size: int = 0
-
-    def row(self) -> _ChunkRow:
-        return self.chunk_id, self.tenant, self.run_id, len(self.contents), chunks.write_chunk(self.contents)
+def _raw(column: pa.BinaryArray) -> bytes:
+    """Return ids that lie one behind the other in the memory of an Arrow column, 16 bytes each."""
+    first = column.offset * _ID_BYTES
+    return bytes(column.buffers()[2][first : first + len(column) * _ID_BYTES])
 
 
 def _rollback(connection: duckdb.DuckDBPyConnection) -> None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
 from tracehold_collector.core.record import Record
+from tracehold_collector.store.usage_tree import needs_a_tree
 
 _NO_ROOT: Final = 1 << 62
 """Added to the rank of a name that is not a root's, so that any root's name comes first."""
@@ -55,6 +56,7 @@ class RunDelta:
     service: str | None = None
     trace_id: str | None = None
     source: str | None = None
+    telling: int = 0
 
     def add(self, record: Record) -> None:
         """Take one record in."""
@@ -70,6 +72,8 @@ class RunDelta:
                 self._add_call(record)
             elif record.kind == "tool" and record.status not in {"blocked", "suspended"}:
                 self.tool_calls += 1
+            if needs_a_tree(record):
+                self.telling += 1
         start = record.started_at
         if start is not None:
             self._add_times(record, start)
@@ -108,7 +112,7 @@ class RunDelta:
             self.end_at, self.end_status = 0, record.status
 
     def _add_call(self, record: Record) -> None:
-        """Only model calls carry spend; unknown stays unknown."""
+        """Model calls carry spend by themselves; what others add is kept in `usage_shares`. Unknown stays unknown."""
         self.llm_calls += 1
         if record.input_tokens is not None:
             self.input_tokens = (self.input_tokens or 0) + record.input_tokens
@@ -120,13 +124,8 @@ class RunDelta:
             self.cost_usd = (self.cost_usd or 0.0) + record.cost_usd
 
 
-def run_delta_table(records: Iterable[Record], received_at: int) -> pa.Table:
-    """Return the rows of `run_deltas` for the records of one commit.
-
-    Args:
-        records: new in the store.
-        received_at: UTC nanoseconds of the commit.
-    """
+def run_delta_batch(records: Iterable[Record]) -> pa.RecordBatch:
+    """Return the rows of `run_deltas` for records that are new in the store; the commit adds when it was."""
     by_run: dict[tuple[str, str], RunDelta] = {}
     for record in records:
         key = (record.tenant, record.run_id)
@@ -135,15 +134,12 @@ def run_delta_table(records: Iterable[Record], received_at: int) -> pa.Table:
             delta = by_run[key] = RunDelta(*key)
         delta.add(record)
     deltas = list(by_run.values())
-    columns: dict[str, Any] = {
-        name: pa.array([getattr(delta, name) for delta in deltas], kind) for name, kind in _COLUMNS.items()
-    }
-    columns["received_at"] = pa.repeat(pa.scalar(received_at, pa.int64()), len(deltas))
-    return pa.table(columns)
+    columns = [pa.array([getattr(delta, field.name) for delta in deltas], field.type) for field in DELTA_SCHEMA]
+    return pa.record_batch(columns, schema=DELTA_SCHEMA)
 
 
 _ARROW: Final = {"str": pa.string(), "int": pa.int64(), "float": pa.float64()}
-_COLUMNS: Final = {item.name: _ARROW[str(item.type).partition(" ")[0]] for item in fields(RunDelta)}
+DELTA_SCHEMA: Final = pa.schema([(item.name, _ARROW[str(item.type).partition(" ")[0]]) for item in fields(RunDelta)])
 
 
 def _least(known: str | None, new: str | None) -> str | None:

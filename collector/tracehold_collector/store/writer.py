@@ -27,6 +27,7 @@ from tracehold_collector.core.record import Record
 from tracehold_collector.store.columns import Cost
 from tracehold_collector.store.committer import UNAVAILABLE, CommitStats, Committer, Receipt
 from tracehold_collector.store.database import Database
+from tracehold_collector.store.rows import Rows, encode, encode_apart
 
 _log = structlog.get_logger(__name__)
 
@@ -60,7 +61,8 @@ class WriterOptions:
 
 @dataclass(slots=True)
 class _Submission:
-    records: Sequence[Record]
+    records: Rows
+    unfit: int = 0
     done: Future[Receipt] = field(default_factory=Future)
 
     def finish(self, outcome: Receipt | StoreError) -> None:
@@ -68,7 +70,7 @@ class _Submission:
         if not self.done.set_running_or_notify_cancel():
             return
         if isinstance(outcome, Receipt):
-            self.done.set_result(outcome)
+            self.done.set_result(outcome + Receipt(0, 0, refused=self.unfit))
         else:
             self.done.set_exception(outcome)
 
@@ -134,12 +136,15 @@ class Writer:
     def submit(self, records: Sequence[Record]) -> Future[Receipt]:
         """Hand records over; the future resolves after their commit, or with a `StoreError` if that failed.
 
+        Args:
+            records: as `Rows`, encoded off this thread; others are encoded here.
+
         Raises:
             QueueFullError: too much waits; nothing was taken in.
             StoreError: the writer is closed.
         """
         self.check_room()
-        submission = _Submission(records)
+        submission = _Submission(records) if isinstance(records, Rows) else _Submission(*encode_apart(records))
         with self._queued_lock:
             self._queued += len(records)
         self._queue.put(submission)
@@ -155,7 +160,7 @@ class Writer:
             raise StoreError("the store is closing; price again when the collector runs")
         pricing = _Pricing(costs)
         self._pricings.put(pricing)
-        self._queue.put(_Submission(()))  # wakes the thread
+        self._queue.put(_Submission(encode([])))  # wakes the thread
         return pricing.done
 
     def close(self) -> None:
@@ -251,7 +256,7 @@ class Writer:
 
     def _store_apart(self, records: Sequence[Record], refused: int) -> Receipt:
         try:
-            return self._committer.commit([records])[0]
+            return self._committer.commit([records if isinstance(records, Rows) else encode(records)])[0]
         except UNAVAILABLE:
             raise
         except Exception:
@@ -259,6 +264,7 @@ class Writer:
                 raise
             if len(records) == 1:
                 return Receipt(0, 0, refused=1)
+        records = records[:]  # decoded once
         half = len(records) // 2
         first = self._store_apart(records[:half], refused)
         return first + self._store_apart(records[half:], refused + first.refused)

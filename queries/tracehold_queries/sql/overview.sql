@@ -70,15 +70,34 @@ priced_later AS (
       AND ($until::TIMESTAMP IS NULL OR started_at < epoch_ns($until::TIMESTAMP))
       AND ($tenant::VARCHAR IS NULL OR tenant = $tenant)
       AND ($tenants::VARCHAR[] IS NULL OR list_contains($tenants::VARCHAR[], tenant))
+),
+-- What events tell that are no model calls, where no call below them tells it.
+told_above AS (
+    SELECT
+        coalesce(sum(calls), 0)::BIGINT AS more_calls,
+        sum(input_tokens)::BIGINT AS more_input,
+        sum(output_tokens)::BIGINT AS more_output,
+        sum(cost_usd) AS more_usd,
+        coalesce(sum(unpriced_calls), 0)::BIGINT AS more_unpriced
+    FROM usage_shares
+    WHERE true
+      AND ($since::TIMESTAMP IS NULL OR started_at >= epoch_ns($since::TIMESTAMP))
+      AND ($until::TIMESTAMP IS NULL OR started_at < epoch_ns($until::TIMESTAMP))
+      AND ($tenant::VARCHAR IS NULL OR tenant = $tenant)
+      AND ($tenants::VARCHAR[] IS NULL OR list_contains($tenants::VARCHAR[], tenant))
 )
 SELECT
-    * EXCLUDE (change_usd, newly_priced) REPLACE (
+    * EXCLUDE (change_usd, newly_priced, more_calls, more_input, more_output, more_usd, more_unpriced) REPLACE (
+        llm_calls + more_calls AS llm_calls,
+        coalesce(input_tokens + more_input, input_tokens, more_input) AS input_tokens,
+        coalesce(output_tokens + more_output, output_tokens, more_output) AS output_tokens,
         CASE
-            WHEN change_usd IS NULL THEN cost_usd
-            ELSE coalesce(cost_usd, 0) + change_usd
+            WHEN cost_usd IS NOT NULL OR change_usd IS NOT NULL OR more_usd IS NOT NULL
+                THEN coalesce(cost_usd, 0) + coalesce(change_usd, 0) + coalesce(more_usd, 0)
         END AS cost_usd,
-        unpriced_calls - newly_priced AS unpriced_calls
+        unpriced_calls - newly_priced + more_unpriced AS unpriced_calls
     )
 FROM counted_runs
 CROSS JOIN counted_events
 CROSS JOIN priced_later
+CROSS JOIN told_above

@@ -96,14 +96,26 @@ folded AS (
         min(started_at) AS started_at,
         max(ended_at) - min(started_at) AS duration_ns,
         sum(events)::BIGINT AS events,
-        sum(llm_calls)::BIGINT AS llm_calls,
+        (sum(llm_calls) + coalesce(arg_max_null(share_calls, share_at), 0))::BIGINT AS llm_calls,
         sum(tool_calls)::BIGINT AS tool_calls,
         sum(denials)::BIGINT AS denials,
         sum(errors)::BIGINT AS errors,
-        sum(input_tokens)::BIGINT AS input_tokens,
-        sum(output_tokens)::BIGINT AS output_tokens,
-        sum(cost_usd) AS cost_usd,
-        sum(unpriced_calls)::BIGINT AS unpriced_calls,
+        coalesce(
+            sum(input_tokens) + arg_max_null(share_input_tokens, share_at),
+            sum(input_tokens),
+            arg_max_null(share_input_tokens, share_at)
+        )::BIGINT AS input_tokens,
+        coalesce(
+            sum(output_tokens) + arg_max_null(share_output_tokens, share_at),
+            sum(output_tokens),
+            arg_max_null(share_output_tokens, share_at)
+        )::BIGINT AS output_tokens,
+        coalesce(
+            sum(cost_usd) + arg_max_null(share_cost_usd, share_at),
+            sum(cost_usd),
+            arg_max_null(share_cost_usd, share_at)
+        ) AS cost_usd,
+        (sum(unpriced_calls) + coalesce(arg_max_null(share_unpriced, share_at), 0))::BIGINT AS unpriced_calls,
         arg_min(root_name, root_rank) AS name,
         coalesce(arg_max(end_status, end_at), arg_min(root_status, root_status_at), 'unset') AS status,
         arg_min(agent, agent_at) AS agent,

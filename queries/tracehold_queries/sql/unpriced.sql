@@ -9,19 +9,31 @@
 --
 -- column provider VARCHAR: whose model; NULL when the source did not say
 -- column model VARCHAR: the model; NULL when the source did not say
--- column reason VARCHAR: what is missing: model, usage or price
--- column calls BIGINT: calls of a model without a known cost
+-- column reason VARCHAR: what is missing: model, usage, price, or the price of its service tier
+-- column calls BIGINT: calls of a model without a known cost; an event that alone tells what calls used is one
 -- column input_tokens BIGINT [tokens]: cached ones included; NULL when none were reported
 -- column output_tokens BIGINT [tokens]: reasoning included; NULL when none were reported
 -- column first_at TIMESTAMP [UTC]: when the first such call started
 -- column last_at TIMESTAMP [UTC]: when the latest one started
 
+WITH calls AS (
+    SELECT tenant, event_id, provider, model, input_tokens, output_tokens, started_at, attributes
+    FROM priced_events
+    WHERE kind = 'llm'
+      AND status <> 'started'
+      AND cost_usd IS NULL
+    UNION ALL
+    SELECT tenant, event_id, provider, model, input_tokens, output_tokens, started_at, NULL
+    FROM usage_shares
+    WHERE unpriced_calls > 0
+)
 SELECT
     provider,
     model,
     CASE
         WHEN model IS NULL THEN 'model'
         WHEN input_tokens IS NULL OR output_tokens IS NULL THEN 'usage'
+        WHEN attributes->>'service_tier' NOT IN ('default', 'standard', 'auto', 'on_demand') THEN 'tier'
         ELSE 'price'
     END AS reason,
     count(*) AS calls,
@@ -29,10 +41,9 @@ SELECT
     sum(output_tokens)::BIGINT AS output_tokens,
     make_timestamp(min(started_at) // 1000) AS first_at,
     make_timestamp(max(started_at) // 1000) AS last_at
-FROM priced_events
-WHERE kind = 'llm'
-  AND status <> 'started'
-  AND cost_usd IS NULL
+FROM calls
+-- A call whose cost an event above it has told is not unpriced.
+WHERE (tenant, event_id) NOT IN (SELECT (tenant, event_id) FROM usage_shares WHERE unpriced_calls < 0)
   AND ($since::TIMESTAMP IS NULL OR started_at >= epoch_ns($since::TIMESTAMP))
   AND ($until::TIMESTAMP IS NULL OR started_at < epoch_ns($until::TIMESTAMP))
   AND ($tenant::VARCHAR IS NULL OR tenant = $tenant)

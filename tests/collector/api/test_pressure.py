@@ -17,6 +17,7 @@ from tracehold.core.errors import ConfigurationError
 from tracehold_collector.core.errors import QueueFullError, StoreError
 from tracehold_collector.core.limits import Limits
 from tracehold_collector.core.settings import load_settings
+from tracehold_collector.decoders.decoder import Decoder, DecoderSettings
 from tracehold_collector.pipeline import Intake
 from tracehold_collector.serve import CollectorServer
 from tracehold_collector.store import reader
@@ -78,7 +79,8 @@ def test_json_that_would_unpack_into_too_much_is_refused_before_it_is_parsed(ser
 
 def test_bodies_under_way_are_bounded_together(serve: Serve) -> None:
     server = serve()
-    intake = Intake(server.writer, b"k" * 32, Limits(max_held_bytes=1000))
+    limits = Limits(max_held_bytes=1000)
+    intake = Intake(server.writer, Decoder(DecoderSettings(b"k" * 32, limits, None)), limits)
     with intake.reservation() as first, intake.reservation() as second:
         first.grow(900)
         with pytest.raises(QueueFullError, match="write queue is full"):

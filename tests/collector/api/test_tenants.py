@@ -22,7 +22,7 @@ from support.otlp import START, chat_spans
 from support.otlp_grpc import calling
 from tracehold_collector.core.settings import load_settings
 from tracehold_collector.core.tenants import Writes, is_tenant
-from tracehold_collector.pipeline import NOT_YOURS
+from tracehold_collector.decoders.decoder import NOT_YOURS
 from tracehold_collector.serve import CollectorServer
 from tracehold_queries import catalogue
 

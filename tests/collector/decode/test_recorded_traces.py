@@ -31,15 +31,16 @@ def read(path: Path, context: NormaliseContext) -> tuple[list[Record], int]:
 def counts(records: list[Record], rejected: int) -> dict[str, Any]:
     ended = [record for record in records if record.status != "started"]
     calls = [record for record in ended if record.kind == "llm"]
-    costs = [record.cost_usd for record in calls if record.cost_usd is not None]
+    own = spending(ended)
+    costs = [record.cost_usd for record in own if record.cost_usd is not None]
     return {
         "stored": len(records),
         "traces": len({record.trace_id for record in records}),
         "llm_calls": len(calls),
         "tool_calls": sum(record.kind == "tool" for record in ended),
-        "input_tokens": sum(record.input_tokens or 0 for record in calls),
-        "output_tokens": sum(record.output_tokens or 0 for record in calls),
-        "reasoning_tokens": sum(record.reasoning_tokens or 0 for record in calls),
+        "input_tokens": sum(record.input_tokens or 0 for record in own),
+        "output_tokens": sum(record.output_tokens or 0 for record in own),
+        "reasoning_tokens": sum(record.reasoning_tokens or 0 for record in own),
         "cost_usd": pytest.approx(sum(costs)) if costs else None,
         "errors": sum(record.status == "error" for record in records),
         "denials": sum(record.decision in DENIALS for record in records),
@@ -47,33 +48,25 @@ def counts(records: list[Record], rejected: int) -> dict[str, Any]:
     }
 
 
-def spent(records: list[Record]) -> list[int]:
-    """Input and output tokens: of every span that tells usage and has no descendant that does (FR-27)."""
+def spending(records: list[Record]) -> list[Record]:
+    """Every record that tells usage and has no descendant that does (FR-27); model calls in any case."""
     parent = {record.span_id: record.parent_span_id for record in records}
-    telling = [record for record in records if record.input_tokens is not None or record.output_tokens is not None]
+    told = [(record, (record.input_tokens, record.output_tokens, record.cost_usd or None)) for record in records]
+    telling = [record for record, figures in told if any(figure is not None for figure in figures)]
     repeated = set()
     for record in telling:
         above = record.parent_span_id
         while above is not None and above not in repeated:
             repeated.add(above)
             above = parent.get(above)
-    own = [record for record in telling if record.kind == "llm" or record.span_id not in repeated]
-    return [sum(record.input_tokens or 0 for record in own), sum(record.output_tokens or 0 for record in own)]
+    return [record for record in telling if record.kind == "llm" or record.span_id not in repeated]
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
 def test_a_shipped_trace_gives_the_counts_a_right_reader_finds(name: str, context: NormaliseContext) -> None:
-    expected = {key: value for key, value in EXPECTED[name].items() if key not in {"why", "spent", "stated"}}
+    expected = {key: value for key, value in EXPECTED[name].items() if key not in {"why", "stated"}}
     records, rejected = read(shipped(name), context)
     assert expected == counts(records, rejected)
-
-
-@pytest.mark.parametrize("name", sorted(EXPECTED))
-def test_usage_of_spans_around_a_model_call_is_not_added_on_top(name: str, context: NormaliseContext) -> None:
-    # FR-27
-    row = EXPECTED[name]
-    records, _ = read(shipped(name), context)
-    assert row.get("spent", [row["input_tokens"], row["output_tokens"]]) == spent(records)
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))

@@ -162,16 +162,19 @@ def test_a_recorded_cost_stands_and_the_computed_one_is_kept_beside_it() -> None
 @pytest.mark.parametrize(
     "fields",
     [
-        {"kind": "agent"},
-        {"kind": "tool"},
         {"status": "started"},
         {"model": None},
         {"input_tokens": None},
         {"output_tokens": None},
     ],
 )
-def test_only_an_ended_model_call_whose_model_and_usage_are_known_is_priced(fields: dict[str, Any]) -> None:  # FR-27
+def test_only_what_has_ended_and_tells_its_model_and_its_usage_is_priced(fields: dict[str, Any]) -> None:  # FR-27
     assert priced(**fields).cost_usd is None
+
+
+def test_an_agents_usage_is_priced_by_the_model_it_names() -> None:  # FR-27
+    assert priced(kind="agent", input_tokens=1_000_000, output_tokens=0).cost_usd == pytest.approx(2.5)
+    assert priced(kind="agent", model=None).cost_usd is None
 
 
 def test_embeddings_have_no_output_to_be_unknown() -> None:

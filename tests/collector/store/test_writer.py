@@ -363,10 +363,18 @@ def test_a_store_that_could_not_be_opened_again_at_first_is_opened_later(
     writer.close()
 
 
-def test_rows_beyond_repair_are_a_fault_of_the_store(database: Database, record: Make) -> None:
+def test_rows_beyond_repair_are_a_fault_of_the_store(
+    database: Database, record: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     writer = Writer(database)
-    with pytest.raises(StoreError, match="Send it again"):
-        writer.submit([record(n, seq="not a number") for n in range(100)]).result(30)
+
+    def refuse(*_: Any) -> Any:
+        raise duckdb.ConversionException("no such value")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Committer, "commit", refuse)
+        with pytest.raises(StoreError, match="Send it again"):
+            writer.submit([record(n) for n in range(100)]).result(30)
     assert writer.submit([record(1)]).result(10).accepted == 1
     writer.close()
 

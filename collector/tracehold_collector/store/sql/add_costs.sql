@@ -5,8 +5,9 @@ CREATE OR REPLACE TEMP TABLE new_costs AS SELECT * FROM staged_costs;
 CREATE OR REPLACE TEMP TABLE changed_costs AS
 SELECT
     new_costs.*,
-    new_costs.cost_usd - coalesce(priced.cost_usd, 0)   AS change_usd,
-    (priced.cost_usd IS NULL)::BIGINT                   AS newly_priced,
+    -- Only model calls are in the sums by themselves; what others add to them is in usage_shares.
+    CASE WHEN priced.kind = 'llm' THEN new_costs.cost_usd - coalesce(priced.cost_usd, 0) ELSE 0 END AS change_usd,
+    (priced.kind = 'llm' AND priced.cost_usd IS NULL)::BIGINT AS newly_priced,
     priced.started_at,
     priced.agent,
     priced.user_ref,

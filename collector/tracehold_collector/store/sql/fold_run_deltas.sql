@@ -28,6 +28,13 @@ SELECT
     min(service)                                        AS service,
     min(trace_id)                                       AS trace_id,
     min(source)                                         AS source,
+    sum(telling)::BIGINT                                AS telling,
+    max(share_at)                                       AS share_at,
+    arg_max_null(share_calls, share_at)                 AS share_calls,
+    arg_max_null(share_input_tokens, share_at)          AS share_input_tokens,
+    arg_max_null(share_output_tokens, share_at)         AS share_output_tokens,
+    arg_max_null(share_cost_usd, share_at)              AS share_cost_usd,
+    arg_max_null(share_unpriced, share_at)              AS share_unpriced,
     max(received_at)                                    AS received_at
 FROM run_deltas
 WHERE (tenant, run_id) IN (SELECT (tenant, run_id) FROM run_deltas GROUP BY tenant, run_id HAVING count(*) > 1)
