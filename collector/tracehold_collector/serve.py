@@ -19,6 +19,7 @@ from urllib.parse import unquote
 
 import structlog
 import uvicorn
+from tracehold.core.clock import now_ns
 from tracehold.core.errors import ConfigurationError
 
 from tracehold_collector.access.book import KeyBook
@@ -44,6 +45,7 @@ from tracehold_collector.pipeline import Intake
 from tracehold_collector.pricing import PriceBook, load_prices
 from tracehold_collector.repricing import Repricer
 from tracehold_collector.store.database import FILE_NAME, Database, DatabaseOptions
+from tracehold_collector.store.mapping_versions import note_mapping
 from tracehold_collector.store.reader import Reader
 from tracehold_collector.store.writer import Writer, WriterOptions
 
@@ -216,6 +218,7 @@ class CollectorServer:
         prepare_folder(settings.data_dir)
         key = load_or_create_key(settings.data_dir / PSEUDONYM_KEY_FILE, may_create=not store.exists())
         self.database = Database(store, DatabaseOptions(memory_limit=settings.memory_limit))
+        note_mapping(self.database.connection, now_ns())
         try:
             self._open_gate()
         except BaseException:
@@ -225,12 +228,16 @@ class CollectorServer:
         if settings.forward:
             secret = settings.forward_headers
             self.forwarder = Forwarder(
-                settings.forward, headers=parse_headers(secret.get_secret_value()) if secret else None
+                self.database,
+                settings.data_dir,
+                settings.forward,
+                headers=parse_headers(secret.get_secret_value()) if secret else None,
+                since=settings.forward_from,
             )
         self.writer = Writer(
             self.database,
             WriterOptions(max_queued=settings.max_queued),
-            on_commit=self.forwarder.submit if self.forwarder else None,
+            on_commit=self.forwarder.wake if self.forwarder else None,
         )
         limits = replace(DEFAULT_LIMITS, max_body_bytes=settings.max_body_bytes)
         decoding = DecoderSettings(key, limits, files)
@@ -265,6 +272,8 @@ class CollectorServer:
         self.lifecycle.start()
         self.repricer.start()
         self.budget_watch.start()
+        if self.forwarder is not None:
+            self.forwarder.start()
 
     def _open_gate(self) -> None:
         settings = self.settings

@@ -56,7 +56,7 @@ def build_app(
         writer: commits what comes in.
         reader: answers questions.
         intake: decodes bodies and hands them to the writer.
-        forwarder: sends on what was taken in, for its metrics.
+        forwarder: sends on what was taken in, for how it does.
         gate: says who asks.
         data_dir: the folder of the store, where the access log is read.
         lifecycle: is told which senders were sent away.
@@ -102,6 +102,7 @@ def build_app(
     app.state.repricer = repricer
     app.state.budgets = budgets
     app.state.health_thread = CapacityLimiter(1)
+    app.state.forwarder = forwarder
     app.state.metrics = health.registry(health.StoreMetrics(database, writer, intake, forwarder, watch))
     return app
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -15,6 +16,8 @@ from tracehold_collector.core.errors import QueryError
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many rows at most.")]
 Since = Annotated[str | None, typer.Option(help="From this time on, UTC: 2026-11-29 or 2026-11-29T17:00:00.")]
 Until = Annotated[str | None, typer.Option(help="Before this time, UTC.")]
+
+_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -120,15 +123,29 @@ def denials(
 
 
 def spend(
-    since: Since = None,
-    until: Until = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            help="From this day on, in the time zone (2026-11-29), or this moment, UTC (2026-11-29T17:00:00)."
+        ),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(help="Before this day, in the time zone, or before this moment, UTC.")
+    ] = None,
     timezone: Annotated[str, typer.Option(help="Whose days: a zone name such as Europe/Berlin.")] = "UTC",
     as_json: JsonOption = False,
     url: UrlOption = DEFAULT_URL,
 ) -> None:
-    """Show spend by day and model, in USD. Calls without a known price make a total a lower bound."""
+    """Show spend by day and model, in USD. Calls without a known price make a total a lower bound.
+
+    Example, one day in Berlin: tracehold spend --since 2026-03-29 --until 2026-03-30 --timezone Europe/Berlin
+    """
+    bounds = {
+        ("from_day" if _DAY.fullmatch(since or "") else "since"): since,
+        ("until_day" if _DAY.fullmatch(until or "") else "until"): until,
+    }
     with Client(url) as client:
-        rows = client.query("spend_by_model_day", {"since": since, "until": until, "timezone": timezone})
+        rows = client.query("spend_by_model_day", bounds | {"timezone": timezone})
     show(rows, as_json=as_json, empty="no model calls yet")
     if rows and not as_json:
         known = sum(row["cost_usd"] or 0 for row in rows)

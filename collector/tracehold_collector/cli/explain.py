@@ -48,8 +48,9 @@ def explain(
 ) -> None:
     """Show how a file is read: which attribute fills which column, by whose rule, and what no rule reads.
 
-    Nothing is sent or stored, and no collector is needed. What no rule reads is kept as content all the same. Exits 1
-    when the file cannot be read, or holds nothing of that name.
+    Nothing is sent or stored, and no collector is needed. What no rule reads is kept as content all the same. The version
+    of the mapping table is printed with each item: a store notes which version read what it holds (query unmapped). Exits
+    1 when the file cannot be read, or holds nothing of that name.
     """
     (path,) = find_files([file], form)
     shown = 0
@@ -96,6 +97,7 @@ def _lines(found: Explanation | Rejection) -> Iterator[str]:
         yield f"  known, but idle: {cell('name', name)}: {cell('reason', reason)}"
     if found.unread:
         yield f"  read by no rule, kept as content: {cell('names', ', '.join(found.unread))}"
+    yield f"  mapping: version {found.mapping}"
 
 
 def _shown(name: str, value: Any) -> str:
@@ -128,6 +130,7 @@ def _row(found: Explanation | Rejection) -> dict[str, Any]:
         "kept_as_content": found.unread,
         "kind": found.kind,
         "decision": found.decision,
+        "mapping_version": found.mapping,
     }
 
 

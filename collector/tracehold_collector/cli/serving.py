@@ -38,6 +38,13 @@ Forward = Annotated[
     str | None,
     typer.Option(help="OTLP/HTTP endpoint (Jaeger, any backend) that gets a copy of what comes in."),
 ]
+ForwardFrom = Annotated[
+    str | None,
+    typer.Option(
+        help="What to forward: 'start' is all there is, 'now' what comes, or what came in since a time such as "
+        "2026-11-30T08:00 (UTC). The same wish works once. [default: where it had got to; at first, now]"
+    ),
+]
 TlsCert = Annotated[
     Path | None, typer.Option(help="PEM file of a certificate chain: both ports then speak TLS only. [default: none]")
 ]
@@ -68,6 +75,7 @@ def collect(
     grpc_port: GrpcPort = None,
     data_dir: DataDir = None,
     forward: Forward = None,
+    forward_from: ForwardFrom = None,
     prices: Prices = None,
     budgets: BudgetsFile = None,
     tls_cert: TlsCert = None,
@@ -87,6 +95,7 @@ def collect(
         grpc_port=grpc_port,
         data_dir=data_dir,
         forward=forward,
+        forward_from=forward_from,
         prices=prices,
         budgets=budgets,
         tls_cert=tls_cert,
@@ -125,6 +134,7 @@ def up(
     dashboard_port: DashboardPort = DASHBOARD_PORT,
     data_dir: DataDir = None,
     forward: Forward = None,
+    forward_from: ForwardFrom = None,
     prices: Prices = None,
     budgets: BudgetsFile = None,
     log_level: LogLevel = None,
@@ -136,6 +146,7 @@ def up(
         grpc_port=grpc_port,
         data_dir=data_dir,
         forward=forward,
+        forward_from=forward_from,
         prices=prices,
         budgets=budgets,
         log_level=log_level or "warning",

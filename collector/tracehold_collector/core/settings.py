@@ -19,6 +19,7 @@ from pydantic_settings import (
 from tracehold.core.errors import ConfigurationError
 
 from tracehold_collector.core.accessfile import holds_keys
+from tracehold_collector.core.times import parse_moment_ns
 
 CONFIG_FILE = "tracehold.toml"
 DEFAULT_PORT = 4318
@@ -55,6 +56,10 @@ class CollectorSettings(BaseSettings):
     forward_headers: SecretStr | None = Field(
         None, description="headers for --forward, as in OTEL_EXPORTER_OTLP_HEADERS: name=value,name=value"
     )
+    forward_from: str | None = Field(
+        None,
+        description="'start', 'now', or a time: what came in since then is forwarded; by default, where it had got to",
+    )
     memory_limit: str = Field("1GB", pattern=r"^\d+(\.\d+)?\s*([KMGT]i?B|%)$", description="DuckDB's memory budget")
     prices: Path | None = Field(None, description="your own prices, a TOML file; asked before the bundled ones")
     budgets: Path | None = Field(None, description="what may be spent, a TOML file; told and watched, not enforced")
@@ -89,6 +94,13 @@ class CollectorSettings(BaseSettings):
     def _key_is_long_enough(cls, value: SecretStr | None) -> SecretStr | None:
         if value is not None and len(value.get_secret_value()) < MIN_KEY_CHARS:
             raise ValueError(f"an API key has at least {MIN_KEY_CHARS} characters; make one with: openssl rand -hex 24")
+        return value
+
+    @field_validator("forward_from")
+    @classmethod
+    def _forward_from_is_a_moment(cls, value: str | None) -> str | None:
+        if value is not None and value not in {"start", "now"} and parse_moment_ns(value) is None:
+            raise ValueError("give 'start', 'now', or a date or time such as 2026-11-30T08:00 (UTC unless said)")
         return value
 
     @model_validator(mode="after")

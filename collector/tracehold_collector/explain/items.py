@@ -20,6 +20,7 @@ from tracehold_collector.normalise.context import ItemError, NormaliseContext
 from tracehold_collector.normalise.dialects import DIALECTS, FIELD_KEYS, KIND_KEYS
 from tracehold_collector.normalise.log_item import LogItem
 from tracehold_collector.normalise.logs import log_record, overlaid, recognised
+from tracehold_collector.normalise.mapping import MAPPING_VERSION
 from tracehold_collector.normalise.span_item import SpanItem
 from tracehold_collector.normalise.spans import carries_own_event, span_record
 
@@ -62,6 +63,7 @@ class Explanation:
         given: the other columns that are known: they come from the item itself, not from an attribute.
         kind: why it is of its kind.
         decision: why it carries a decision, or none.
+        mapping: the version of the mapping table by which it was read.
     """
 
     where: str
@@ -73,6 +75,7 @@ class Explanation:
     given: dict[str, Any] = field(default_factory=dict)
     kind: str = ""
     decision: str = ""
+    mapping: str = MAPPING_VERSION
 
 
 def explain_span(span: SpanItem, context: NormaliseContext) -> Explanation:

@@ -17,7 +17,7 @@ from tracehold_collector.normalise.ids import read_event_id, span_event_id
 from tracehold_collector.normalise.outcomes import gate, read_kind, read_status, stated_decision
 from tracehold_collector.normalise.price_classes import PRICE_CLASSES, price_classes
 from tracehold_collector.normalise.span_item import SpanItem
-from tracehold_collector.normalise.times import credible
+from tracehold_collector.normalise.times import EARLIEST_NS, LONGEST_NS, credible
 from tracehold_collector.normalise.tracer_events import tracer_envelope
 from tracehold_collector.normalise.usage import Usage, count, credible_cost, settled, tokens
 from tracehold_collector.normalise.verdicts import CACHE_APART, MARKS, ends_plainly, look_again
@@ -161,7 +161,7 @@ def _status(span: SpanItem, fields: dict[str, Any], classified: Classified, deci
 def _times(span: SpanItem) -> tuple[int | None, int | None, bool]:
     """Return start, duration and whether the raw times are odd and must be kept (FR-23)."""
     start, end = credible(span.start_ns), credible(span.end_ns)
-    if start is None or end is None or end < start:
+    if start is None or end is None or start < EARLIEST_NS or not 0 <= end - start <= LONGEST_NS:
         return start, None, True
     return start, end - start, False
 

@@ -11,6 +11,13 @@ LATEST_NS: Final = 4_102_444_800_000_000_000
 
 A start and a duration below it add up within 64 bits, and a start leaves room for the rank of a run's name."""
 
+LONGEST_NS: Final = 366 * 86_400 * 1_000_000_000
+"""A year. A wider span mixes units up: its start in seconds, its end in nanoseconds."""
+
+EARLIEST_NS: Final = 946_684_800_000_000_000
+"""2000-01-01T00:00:00Z. A span that began before is most likely counted in seconds, milliseconds or microseconds, and
+its width with it: where it stands among its neighbours is still true, how long it took is not known."""
+
 _FRACTION: Final = re.compile(r"\.(\d+)")
 
 

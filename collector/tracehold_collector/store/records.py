@@ -18,7 +18,9 @@ Place = tuple[uuid.UUID, int]
 """Where a content lies: its chunk, and the position in it."""
 
 _FIELDS: Final = tuple(name for name, _ in EVENT_COLUMNS)
-_COLUMNS: Final = ", ".join(("event_id", *_FIELDS, "attributes", "received_at", "content_chunk", "content_pos"))
+ROW_COLUMNS: Final = ", ".join(("event_id", *_FIELDS, "attributes", "received_at", "content_chunk", "content_pos"))
+"""What `record_of` reads, in its order; the last three say when the row was committed and where its content lies."""
+
 _VISIBLE: Final = "($tenants::VARCHAR[] IS NULL OR list_contains($tenants::VARCHAR[], tenant))"
 _OF_TRACES: Final = f"trace_id IN (SELECT unnest($trace_ids::VARCHAR[])) AND {_VISIBLE}"
 _IN_ORDER: Final = "started_at NULLS LAST, seq NULLS LAST, event_id"
@@ -79,7 +81,7 @@ def read_traces(
     most = _fair_share([trace.events for trace in traces.values()], max_events)
     rows = cursor.execute(
         f"""
-        SELECT {_COLUMNS}
+        SELECT {ROW_COLUMNS}
         FROM events
         WHERE {_OF_TRACES}
           AND received_at BETWEEN $first_ns AND $last_ns
@@ -88,7 +90,7 @@ def read_traces(
         """,  # noqa: S608 - constants
         bound | {"most": most},
     ).fetchall()
-    records = [_record(row) for row in rows]
+    records = [record_of(row) for row in rows]
     unread = _fill_contents(cursor, records, rows, max_packed) if max_packed else set()
     for record, row in zip(records, rows, strict=True):
         trace = traces.get((record.tenant, record.trace_id or ""))
@@ -122,7 +124,7 @@ def read_records(
     first_ns, last_ns = between_ns
     rows = cursor.execute(
         f"""
-        SELECT {_COLUMNS}
+        SELECT {ROW_COLUMNS}
         FROM events
         WHERE event_id IN (SELECT unnest($keys::UUID[]))
           AND started_at BETWEEN $first_ns AND $last_ns
@@ -130,7 +132,7 @@ def read_records(
         """,  # noqa: S608 - constants
         {"keys": list(event_ids), "tenants": tenants, "first_ns": first_ns, "last_ns": last_ns},
     ).fetchall()
-    records = [_record(row) for row in rows]
+    records = [record_of(row) for row in rows]
     unread = _fill_contents(cursor, records, rows, max_packed) if max_packed else set()
     return {str(row[0]): record for record, row in zip(records, rows, strict=True)}, not unread
 
@@ -179,7 +181,8 @@ def _fill_contents(
     return {event_id.bytes for event_id in beyond}
 
 
-def _record(row: tuple[Any, ...]) -> Record:
+def record_of(row: tuple[Any, ...]) -> Record:
+    """Return a row of `ROW_COLUMNS` as a record, its content not yet read."""
     event_id, *values, attributes, _received_at, _chunk, _position = row
     return Record(
         event_id=event_id.bytes,

@@ -13,6 +13,7 @@ from typing import Final
 import pyarrow as pa
 
 from tracehold_collector.core.record import Record
+from tracehold_collector.normalise.times import EARLIEST_NS
 from tracehold_collector.store.usage_tree import needs_a_tree
 
 _NO_ROOT: Final = 1 << 62
@@ -27,7 +28,7 @@ class RunDelta:
     """One row of `run_deltas`; the migration says what each column means.
 
     Every column folds in any order and grouping: counts and sums add up, times are a minimum or maximum, and a word is
-    the one of the smallest rank or latest time.
+    the one of the smallest rank or latest time. A start in the wrong unit is not the run's while it has a better one.
     """
 
     tenant: str
@@ -90,7 +91,8 @@ class RunDelta:
 
     def _add_times(self, record: Record, start: int) -> None:
         end = start + (record.duration_ns or 0)
-        if self.started_at is None or start < self.started_at:
+        known = self.started_at
+        if known is None or (start < EARLIEST_NS, start) < (known < EARLIEST_NS, known):
             self.started_at = start
         if self.ended_at is None or end > self.ended_at:
             self.ended_at = end

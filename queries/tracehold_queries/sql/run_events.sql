@@ -18,7 +18,7 @@
 -- column status VARCHAR: how it ended; started for an opening half
 -- column started_at TIMESTAMP [UTC]: when it started
 -- column started_at_ns BIGINT [ns since the epoch]: the same, exactly
--- column offset_ns BIGINT [ns]: from the run's first start to its own
+-- column offset_ns BIGINT [ns]: from the run's first start to its own; NULL when its time is not credible
 -- column duration_ns BIGINT [ns]: how long it took; NULL for a point in time and when it is not known
 -- column agent VARCHAR: the agent it belongs to
 -- column provider VARCHAR: whose model
@@ -45,7 +45,7 @@ SELECT
     status,
     make_timestamp(started_at // 1000) AS started_at,
     started_at AS started_at_ns,
-    started_at - min(started_at) OVER (PARTITION BY tenant) AS offset_ns,
+    CASE WHEN started_at >= first_at THEN started_at - first_at END AS offset_ns,
     duration_ns,
     agent,
     provider,
@@ -59,7 +59,17 @@ SELECT
     error_type,
     source,
     count(*) OVER () AS total
-FROM priced_events
+FROM (
+    SELECT
+        *,
+        -- A start before the year 2000 is in the wrong unit: it is the run's only when there is no other.
+        coalesce(
+            min(started_at) FILTER (started_at >= 946684800000000000) OVER (PARTITION BY tenant),
+            min(started_at) OVER (PARTITION BY tenant)
+        ) AS first_at
+    FROM priced_events
+    WHERE run_id = $run_id
+) AS priced_events
 WHERE run_id = $run_id
   AND ($tenant::VARCHAR IS NULL OR tenant = $tenant)
   AND ($tenants::VARCHAR[] IS NULL OR list_contains($tenants::VARCHAR[], tenant))

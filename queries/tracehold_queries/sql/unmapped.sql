@@ -15,6 +15,7 @@
 -- column runs BIGINT: in how many runs
 -- column first_at TIMESTAMP [UTC]: when the first one started
 -- column last_at TIMESTAMP [UTC]: when the latest one started
+-- column mapping_version VARCHAR: the version of the mapping table that read the latest one; NULL before it was noted
 
 SELECT
     source,
@@ -24,7 +25,8 @@ SELECT
     count(*) AS events,
     count(DISTINCT (tenant, run_id)) AS runs,
     make_timestamp(min(started_at) // 1000) AS first_at,
-    make_timestamp(max(started_at) // 1000) AS last_at
+    make_timestamp(max(started_at) // 1000) AS last_at,
+    (SELECT arg_max(version, since) FROM mapping_versions WHERE since <= max(events.received_at)) AS mapping_version
 FROM events
 WHERE kind = 'other'
   AND ($since::TIMESTAMP IS NULL OR started_at >= epoch_ns($since::TIMESTAMP))

@@ -19,7 +19,7 @@
 -- column status VARCHAR: how it ended; started when no end was recorded
 -- column started_at TIMESTAMP [UTC]: when it started
 -- column started_at_ns BIGINT [ns since the epoch]: the same, exactly
--- column offset_ns BIGINT [ns]: from the start of the run's first span to its own
+-- column offset_ns BIGINT [ns]: from the start of the run's first span to its own; NULL when its time is not credible
 -- column duration_ns BIGINT [ns]: how long it took; NULL for a point in time and when it is not known
 -- column agent VARCHAR: the agent it belongs to
 -- column model VARCHAR: the model called
@@ -125,7 +125,7 @@ SELECT
     spans.status,
     make_timestamp(spans.started_at // 1000) AS started_at,
     spans.started_at AS started_at_ns,
-    spans.started_at - min(spans.started_at) OVER (PARTITION BY spans.tenant) AS offset_ns,
+    CASE WHEN spans.started_at >= first.started_at THEN spans.started_at - first.started_at END AS offset_ns,
     spans.duration_ns,
     spans.agent,
     spans.model,
@@ -140,6 +140,12 @@ SELECT
     count(*) OVER () AS total
 FROM spans
 JOIN tree USING (place)
+JOIN (
+    -- A start before the year 2000 is in the wrong unit: it is the run's only when there is no other.
+    SELECT tenant, coalesce(min(started_at) FILTER (started_at >= 946684800000000000), min(started_at)) AS started_at
+    FROM spans
+    GROUP BY tenant
+) AS first ON first.tenant = spans.tenant
 ORDER BY spans.place
 LIMIT $limit::BIGINT
 OFFSET $offset::BIGINT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.spans import Read, read_span
 from tracehold.privacy import Cleaner
 from tracehold_collector.core.pseudonyms import Pseudonyms
 from tracehold_collector.normalise.context import NormaliseContext
@@ -12,3 +13,8 @@ from tracehold_collector.normalise.context import NormaliseContext
 def context() -> NormaliseContext:
     cleaner = Cleaner(mask="[REDACTED]", mask_name=lambda name: f"[REDACTED:{name}]")
     return NormaliseContext("acme", Pseudonyms(b"k" * 32, "acme"), cleaner)
+
+
+@pytest.fixture
+def read() -> Read:
+    return read_span

@@ -255,10 +255,13 @@ def expected(spans: list[Record]) -> tuple[int, int]:
             each = by_id[each.parent_span_id]
         return way
 
-    telling = [each for each in spans if each.input_tokens is not None or (each.cost_usd and each.kind != "llm")]
-    telling += [
-        each for each in spans if each.kind == "llm" and each.input_tokens is None and each.cost_usd is not None
-    ]
+    def tells(each: Record) -> bool:
+        return each.input_tokens is not None or each.cost_usd is not None
+
+    def size(each: Record) -> tuple[int, float, bytes]:
+        return (each.input_tokens or 0) + (each.output_tokens or 0), each.cost_usd or 0.0, each.event_id
+
+    telling = [each for each in spans if tells(each)]
     above = {step for each in telling for step in way_up(each)}
     missing = {step for step in above if step not in by_id}
     own = [each for each in telling if each.kind == "llm"]
@@ -268,17 +271,8 @@ def expected(spans: list[Record]) -> tuple[int, int]:
         top = next((step for step in way_up(each)[-1:] if step not in by_id), None)
         if missing in (set(), {top}):
             own.append(each)
-    if all(each.kind == "run" for each in telling) and telling:
-        own = [
-            max(
-                telling,
-                key=lambda each: (
-                    (each.input_tokens or 0) + (each.output_tokens or 0),
-                    each.cost_usd or 0,
-                    each.event_id,
-                ),
-            )
-        ]
+    if telling and all(each.kind == "run" for each in telling):
+        own = [max(telling, key=size)]
     return sum(each.input_tokens or 0 for each in own), sum(each.output_tokens or 0 for each in own)
 
 

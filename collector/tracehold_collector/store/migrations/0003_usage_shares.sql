@@ -36,8 +36,9 @@ CREATE OR REPLACE VIEW runs AS
 SELECT
     tenant,
     run_id,
-    min(started_at)                                             AS started_at,
-    max(ended_at) - min(started_at)                             AS duration_ns,
+    -- A start before the year 2000 is in the wrong unit (FR-23): it is the run's only when there is no other.
+    coalesce(min(started_at) FILTER (started_at >= 946684800000000000), min(started_at)) AS started_at,
+    max(ended_at) - coalesce(min(started_at) FILTER (started_at >= 946684800000000000), min(started_at)) AS duration_ns,
     sum(events)::BIGINT                                         AS events,
     (sum(llm_calls) + coalesce(arg_max_null(share_calls, share_at), 0))::BIGINT AS llm_calls,
     sum(tool_calls)::BIGINT                                     AS tool_calls,

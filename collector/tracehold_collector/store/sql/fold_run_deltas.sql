@@ -4,7 +4,7 @@ CREATE OR REPLACE TEMP TABLE folded AS
 SELECT
     tenant,
     run_id,
-    min(started_at)                                     AS started_at,
+    coalesce(min(started_at) FILTER (started_at >= 946684800000000000), min(started_at)) AS started_at,
     max(ended_at)                                       AS ended_at,
     sum(events)::BIGINT                                 AS events,
     sum(llm_calls)::BIGINT                              AS llm_calls,
