@@ -282,7 +282,7 @@ class CollectorServer:
         self.gate = Gate(self.keys, api_key=api_key, tenant=settings.tenant)
         try:
             self._refuse_without_key()
-            self._access_log = AccessLog(settings.data_dir)
+            self._access_log = AccessLog(settings.data_dir, settings.access_log_days)
         except BaseException:
             self.keys.close()
             raise
