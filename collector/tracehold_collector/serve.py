@@ -253,7 +253,8 @@ class CollectorServer:
             certificate=self._certificate,
         )
         reader = Reader(self.database, timeout_s=settings.query_timeout_s)
-        budgets = Budgets(written, reader, Pseudonyms(key, settings.tenant))
+        pseudonyms = Pseudonyms(key, settings.tenant)
+        budgets = Budgets(written, reader, pseudonyms)
         self.budget_watch = BudgetWatch(budgets)
         self._app = build_app(
             database=self.database,
@@ -263,6 +264,7 @@ class CollectorServer:
             gate=self.gate,
             access_log_file=self._access_log,
             data_dir=settings.data_dir,
+            pseudonyms=pseudonyms,
             lifecycle=self.lifecycle,
             forwarder=self.forwarder,
             repricer=self.repricer,

@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Route
 
 from tracehold_collector.access.gate import Gate
 from tracehold_collector.access.journal import AccessLog
-from tracehold_collector.api import access_log, health, ingest, jaeger, jaeger_v3, prices, reads
+from tracehold_collector.api import access_log, health, ingest, jaeger, jaeger_v3, prices, reads, search, tail
 from tracehold_collector.api import budgets as budgets_api
 from tracehold_collector.api.access import AccessMiddleware
 from tracehold_collector.api.body import media_type
@@ -23,6 +23,7 @@ from tracehold_collector.api.otlp_status import PROTOBUF, otlp_error
 from tracehold_collector.budgets import Budgets
 from tracehold_collector.budgets.watch import BudgetWatch
 from tracehold_collector.core.errors import CollectorError
+from tracehold_collector.core.pseudonyms import Pseudonyms
 from tracehold_collector.forward import Forwarder
 from tracehold_collector.lifecycle import Lifecycle
 from tracehold_collector.pipeline import Intake
@@ -43,6 +44,7 @@ def build_app(
     gate: Gate,
     access_log_file: AccessLog,
     data_dir: Path,
+    pseudonyms: Pseudonyms,
     lifecycle: Lifecycle,
     forwarder: Forwarder | None = None,
     repricer: Repricer | None = None,
@@ -59,6 +61,7 @@ def build_app(
         forwarder: sends on what was taken in, for how it does.
         gate: says who asks.
         data_dir: the folder of the store, where the access log is read.
+        pseudonyms: stand for what was looked for, in the access log.
         lifecycle: is told which senders were sent away.
         access_log_file: where it is noted who asked for what.
         repricer: prices stored calls once more when asked.
@@ -74,6 +77,8 @@ def build_app(
         Route("/api/v1/queries/{name}", reads.run_query),
         Route("/api/v1/events/{event_id}", reads.get_event),
         Route("/api/v1/contents", reads.get_contents),
+        Route("/api/v1/search/content", search.search_content),
+        Route("/api/v1/tail", tail.get_tail),
         Route("/api/v1/prices/apply", prices.apply_prices, methods=["POST"]),
         Route("/api/v1/budgets", budgets_api.list_budgets),
         Route("/api/v1/access-log", access_log.get_access_log),
@@ -98,6 +103,10 @@ def build_app(
     app.state.intake = intake
     app.state.meters = gate.meters
     app.state.data_dir = data_dir
+    app.state.access_log = access_log_file
+    app.state.pseudonyms = pseudonyms
+    app.state.tails = tail.Tails(reader, writer, intake)
+    app.state.searches = search.Searches(reader, writer)
     app.state.lifecycle = lifecycle
     app.state.repricer = repricer
     app.state.budgets = budgets

@@ -15,6 +15,7 @@ from tracehold_collector.access.journal import AccessLog, Action, Entry
 from tracehold_collector.access.principal import Principal
 from tracehold_collector.api.needs import Need
 from tracehold_collector.core.names import try_clean
+from tracehold_collector.core.tenants import Tenants
 
 WAIT_S: Final = 0.25
 """How long an answer waits for its line to be written; then it goes out, and the line follows."""
@@ -28,7 +29,7 @@ _SAID: Final = frozenset(
         "serviceName", "operation", "source", "since", "until", "start", "end", "startTime", "endTime", "endTs",
         "lookback", "limit", "offset", "timezone", "minDuration", "maxDuration", "spanKind", "span_kind", "user_ref",
         "session_id", "by", "query.service_name", "query.operation_name", "query.start_time_min",
-        "query.start_time_max", "action",
+        "query.start_time_max", "action", "seconds", "denials", "last",
         "query.serviceName", "query.operationName", "query.startTimeMin", "query.startTimeMax", "query.num_traces",
     }
 )  # fmt: skip
@@ -46,6 +47,25 @@ def note_rows(request: Request, rows: int) -> None:
 def note_tenant(request: Request, tenant: str) -> None:
     """Tell the access log that the answer is about this tenant only."""
     request.scope["state"]["seen"] = (tenant,)
+
+
+def note_parameters(request: Request, **told: Any) -> None:
+    """Tell the access log what stands for parameters that it may not be told itself."""
+    request.scope["state"].setdefault("told", {}).update(told)
+
+
+def note_end(request: Request, rows: int, tenants: Tenants, **told: Any) -> None:
+    """Add the line of a streamed answer's end: at its start nobody knew how much it would show.
+
+    Args:
+        request: the one that is answered.
+        rows: how much it had.
+        tenants: whose data it showed.
+        **told: how it ended, without content.
+    """
+    log: AccessLog = request.app.state.access_log
+    who: Principal = request.scope["state"]["principal"]
+    log.add(Entry("read", f"{request.url.path} (end)", who.key_id, who.name, told, tenants, 200, rows))
 
 
 async def note_answer(log: AccessLog, scope: Scope, who: Principal, route: tuple[str, Need], message: Message) -> None:
@@ -70,7 +90,8 @@ async def note_answer(log: AccessLog, scope: Scope, who: Principal, route: tuple
             path,
             who.key_id,
             who.name,
-            parameters(scope.get("path_params", {}), QueryParams(scope.get("query_string", b""))),
+            parameters(scope.get("path_params", {}), QueryParams(scope.get("query_string", b"")))
+            | state.get("told", {}),
             state.get("seen", who.tenants),
             status,
             state.get("rows"),

@@ -9,7 +9,21 @@ import typer
 from tracehold.core.errors import TraceholdError
 from tracehold.core.version import __version__
 
-from tracehold_collector.cli import access, ask, budgets, doctor, explain, gaps, ingest, keys, log, prices, serving
+from tracehold_collector.cli import (
+    access,
+    ask,
+    budgets,
+    doctor,
+    explain,
+    gaps,
+    ingest,
+    keys,
+    log,
+    prices,
+    search,
+    serving,
+    tail,
+)
 
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
@@ -28,6 +42,8 @@ serving.add_to(app)
 ingest.add_to(app)
 explain.add_to(app)
 ask.add_to(app)
+search.add_to(app)
+tail.add_to(app)
 gaps.add_to(app)
 budgets.add_to(app)
 log.add_to(app)

@@ -41,6 +41,10 @@ class Pseudonyms:
         """Return `s_` and 16 hex digits for a conversation's or session's identifier."""
         return "s_" + self._hex(b"session", text)
 
+    def sought(self, text: str) -> str:
+        """Return `q_` and 16 hex digits for a text somebody looked for: the access log tells no words."""
+        return "q_" + self._digest(b"sought", text.encode("utf-8", "replace"))[:8].hex()
+
     def event_id(self, content: bytes, position: int) -> bytes:
         """Return the 16-byte id of an event that has none of its own: a keyed digest of content and place.
 
