@@ -14,6 +14,7 @@ from tracehold_collector.access.gate import Gate
 from tracehold_collector.access.journal import AccessLog
 from tracehold_collector.api import access_log, health, ingest, jaeger, jaeger_v3, prices, reads
 from tracehold_collector.api import budgets as budgets_api
+from tracehold_collector.api import sql as sql_api
 from tracehold_collector.api.access import AccessMiddleware
 from tracehold_collector.api.errors import on_collector_error, on_method_not_allowed, on_unforeseen
 from tracehold_collector.budgets import Budgets
@@ -22,6 +23,7 @@ from tracehold_collector.core.errors import CollectorError
 from tracehold_collector.forward import Forwarder
 from tracehold_collector.pipeline import Intake
 from tracehold_collector.repricing import Repricer
+from tracehold_collector.sql.desk import SqlDesk
 from tracehold_collector.store.database import Database
 from tracehold_collector.store.reader import Reader
 from tracehold_collector.store.writer import Writer
@@ -40,6 +42,7 @@ def build_app(
     repricer: Repricer | None = None,
     watch: BudgetWatch | None = None,
     budgets: Budgets | None = None,
+    sql: SqlDesk | None = None,
 ) -> Starlette:
     """Return the ASGI application.
 
@@ -55,6 +58,7 @@ def build_app(
         repricer: prices stored calls once more when asked.
         watch: looks at the budgets, for its metrics.
         budgets: what may be spent.
+        sql: runs analysts' statements.
     """
     routes: list[BaseRoute] = [
         Route("/v1/events", ingest.post_events, methods=["POST"]),
@@ -65,6 +69,7 @@ def build_app(
         Route("/api/v1/queries/{name}", reads.run_query),
         Route("/api/v1/events/{event_id}", reads.get_event),
         Route("/api/v1/contents", reads.get_contents),
+        Route("/api/v1/sql", sql_api.Sql),
         Route("/api/v1/prices/apply", prices.apply_prices, methods=["POST"]),
         Route("/api/v1/budgets", budgets_api.list_budgets),
         Route("/api/v1/access-log", access_log.get_access_log),
@@ -91,6 +96,7 @@ def build_app(
     app.state.data_dir = data_dir
     app.state.repricer = repricer
     app.state.budgets = budgets
+    app.state.sql = sql or SqlDesk(database)
     app.state.metrics = health.registry(health.StoreMetrics(database, writer, intake, forwarder, watch))
     return app
 

@@ -29,6 +29,7 @@ _SAID: Final = frozenset(
         "lookback", "limit", "offset", "timezone", "minDuration", "maxDuration", "spanKind", "span_kind", "user_ref",
         "session_id", "by", "query.service_name", "query.operation_name", "query.start_time_min",
         "query.start_time_max", "action",
+        "format", "with_content",
         "query.serviceName", "query.operationName", "query.startTimeMin", "query.startTimeMax", "query.num_traces",
     }
 )  # fmt: skip
@@ -48,6 +49,16 @@ def note_tenant(request: Request, tenant: str) -> None:
     request.scope["state"]["seen"] = (tenant,)
 
 
+def note_told(request: Request, **told: Any) -> None:
+    """Tell the access log what was asked for beside the address, never content."""
+    request.scope["state"]["told"] = told
+
+
+def note_export(request: Request) -> None:
+    """Tell the access log that the answer is an export: it goes into a file."""
+    request.scope["state"]["export"] = True
+
+
 async def note_answer(log: AccessLog, scope: Scope, who: Principal, route: tuple[str, Need], message: Message) -> None:
     """Write the line of an answer that is about to go out, and wait a moment for it.
 
@@ -64,13 +75,16 @@ async def note_answer(log: AccessLog, scope: Scope, who: Principal, route: tuple
     if action == "read" and "text/csv" in Headers(raw=message.get("headers", [])).get("content-type", ""):
         action = "export"
     state = scope["state"]
+    if state.get("export"):
+        action = "export"
+    asked = parameters(scope.get("path_params", {}), QueryParams(scope.get("query_string", b"")))
     done = log.add(
         Entry(
             action,
             path,
             who.key_id,
             who.name,
-            parameters(scope.get("path_params", {}), QueryParams(scope.get("query_string", b""))),
+            asked | state.get("told", {}),
             state.get("seen", who.tenants),
             status,
             state.get("rows"),
