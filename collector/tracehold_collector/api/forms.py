@@ -83,6 +83,8 @@ def _lenient(scalar: pa.Scalar) -> Any:
     try:
         return plain(scalar.as_py())
     except (OverflowError, ValueError):
+        if isinstance(scalar, pa.StructScalar):  # two fields of one name, as ROW(1, 2) has them
+            return [_lenient(scalar[place]) for place in range(len(scalar))]
         try:
             return scalar.cast(pa.int64()).as_py()
         except pa.ArrowException:

@@ -6,8 +6,11 @@ refused. This is the first of several walls (decision 21): behind it is a proces
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
+
+import duckdb
 
 from tracehold_collector.sql.functions import FUNCTIONS, OPERATORS, TABLE_FUNCTIONS
 
@@ -34,6 +37,26 @@ _NO_PLACE: Final = 2**64 - 1
 
 class RefusedError(Exception):
     """A statement that may not run; the text says what in it, and what to do."""
+
+
+def judge(connection: duckdb.DuckDBPyConnection, text: str, tables: Collection[str]) -> duckdb.Statement:
+    """Return the one statement in `text`, parsed, when it may run.
+
+    Args:
+        connection: whose parser reads it; nothing is run.
+        text: what somebody wrote.
+        tables: names of the tables on offer.
+
+    Raises:
+        RefusedError: it may not run.
+        duckdb.Error: it cannot be parsed.
+    """
+    statements = connection.extract_statements(text)
+    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+        raise RefusedError("give one SELECT statement; nothing else is run here")
+    (tree,) = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [text]).fetchall()[0]
+    check(json.loads(tree), [name.lower() for name in tables])
+    return statements[0]
 
 
 def check(tree: Mapping[str, Any], tables: Collection[str]) -> None:
@@ -92,7 +115,7 @@ def _check_node(node: dict[str, Any], known: Collection[str], tables: Collection
             raise RefusedError(
                 "DESCRIBE, SHOW and SUMMARIZE are not run here: GET /api/v1/sql lists tables and columns"
             )
-        if form not in _NODES:
+        if form not in _NODES and not form.endswith("_TYPE_INFO"):
             raise RefusedError(f"{_words(form)} cannot be used here{_place(node)}")
         if form == "BASE_TABLE":
             _check_table(node, known, tables)
@@ -107,7 +130,8 @@ def _check_node(node: dict[str, Any], known: Collection[str], tables: Collection
 
 def _check_function(node: dict[str, Any]) -> None:
     name = str(node["function_name"]).lower()
-    if node.get("schema") or node.get("catalog"):
+    # The parser writes `main` itself for what it makes of brackets and keywords, such as a list or an EXTRACT.
+    if node.get("schema") not in {None, "", "main"} or node.get("catalog") not in {None, "", "system"}:
         raise RefusedError(f"write functions without a schema{_place(node)}")
     if name not in FUNCTIONS and name not in OPERATORS:
         raise RefusedError(f"the function {name[:60]} is not among those a statement may call{_place(node)}")

@@ -5,14 +5,11 @@ It holds no data, no environment and no files; rows come over the socket, those 
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import json
 import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator
 from typing import Any, Final
 
 import orjson
@@ -34,9 +31,11 @@ sys.meta_path.insert(0, _NoPandas)
 import duckdb  # noqa: E402 - after pandas is out of the way
 import pyarrow as pa  # noqa: E402
 
-from tracehold_collector.sql.check import RefusedError, check  # noqa: E402
+from tracehold_collector.sql.check import RefusedError, judge  # noqa: E402
 from tracehold_collector.sql.confine import confine  # noqa: E402
-from tracehold_collector.sql.remote import RemoteTable, Source  # noqa: E402
+from tracehold_collector.sql.engine import open_engine  # noqa: E402
+from tracehold_collector.sql.remote import Source  # noqa: E402
+from tracehold_collector.sql.schemas import schema_of  # noqa: E402
 
 _BATCH_ROWS: Final = 10_000
 _MAX_TEXT: Final = 1_500
@@ -65,47 +64,12 @@ def main() -> None:
     with contextlib.suppress(ClosedError):
         _, body = channel.receive()
         begin = orjson.loads(body)
-        connection = _engine(begin, channel)
+        schemas = {name: schema_of(text) for name, text in begin["tables"].items()}
+        connection = open_engine(schemas, Source(channel), memory_bytes=begin["memory_bytes"])
         confine(memory_bytes=begin["memory_bytes"], cpu_s=begin["cpu_s"])
         channel.send(READY)
         _serve(connection, begin, channel)
     os._exit(0)  # what was said is said: nothing here is worth the time to put it away
-
-
-def _engine(begin: dict[str, Any], channel: Channel) -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect(
-        ":memory:",
-        config={
-            "autoinstall_known_extensions": False,
-            "autoload_known_extensions": False,
-            "enable_external_access": False,
-            "python_enable_replacements": False,
-            "python_scan_all_frames": False,
-            "memory_limit": f"{begin['memory_bytes']}B",
-            "threads": 1,
-            "temp_directory": "",
-        },
-    )
-    connection.execute("SET TimeZone = 'UTC'")
-    # Whatever the engine and Arrow load on first use is loaded now: later no file can be opened.
-    connection.register("warm_up", RemoteTable(_Warm(), "warm_up", _Warm.schema))
-    connection.execute(
-        "SELECT word, count(*), now() FROM warm_up WHERE n > 0 AND word <> '' GROUP BY word"
-    ).to_arrow_table()
-    connection.unregister("warm_up")
-    source = Source(channel)
-    for name, schema in begin["tables"].items():
-        parsed = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(schema)))
-        connection.register(name, RemoteTable(source, name, parsed))
-    connection.execute("SET lock_configuration = true")
-    return connection
-
-
-class _Warm:
-    schema = pa.schema([("n", pa.int64()), ("word", pa.string())])
-
-    def rows(self, _table: str, schema: pa.Schema, _condition: Any) -> Iterator[pa.RecordBatch]:
-        yield pa.record_batch({"n": [1, 2], "word": ["a", "b"]}, schema=self.schema).select(schema.names)
 
 
 def _serve(connection: duckdb.DuckDBPyConnection, begin: dict[str, Any], channel: Channel) -> None:
@@ -127,14 +91,9 @@ def _serve(connection: duckdb.DuckDBPyConnection, begin: dict[str, Any], channel
 
 def _run(connection: duckdb.DuckDBPyConnection, begin: dict[str, Any], channel: Channel) -> str | None:
     """Run the statement and send its rows; returns what cut the answer short, if anything."""
-    text = begin["sql"]
-    statements = connection.extract_statements(text)
-    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-        raise RefusedError("give one SELECT statement; nothing else is run here")
-    (tree,) = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [text]).fetchall()[0]
-    check(json.loads(tree), [name.lower() for name in begin["tables"]])
+    statement = judge(connection, begin["sql"], begin["tables"])
     rows_left, bytes_left = begin["max_rows"], begin["max_bytes"]
-    reader = connection.execute(statements[0]).to_arrow_reader(_BATCH_ROWS)
+    reader = connection.execute(statement).to_arrow_reader(_BATCH_ROWS)
     channel.send(ANSWER, _stream(reader.schema))
     for batch in reader:
         if not batch.num_rows:

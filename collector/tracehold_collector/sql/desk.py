@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import os
 import socket
@@ -22,6 +21,7 @@ from tracehold_collector.core.errors import QueryError, StoreError, ThrottledErr
 from tracehold_collector.sql import frames
 from tracehold_collector.sql.frames import Channel, ClosedError
 from tracehold_collector.sql.scans import Scans
+from tracehold_collector.sql.schemas import text_of
 from tracehold_collector.sql.tables import table_schemas
 from tracehold_collector.store.database import Database
 from tracehold_collector.store.reader import Access
@@ -33,6 +33,7 @@ MAX_ROWS: Final = 1_000_000
 _MODULE: Final = ("-m", "tracehold_collector.sql.child")
 _MIB: Final = 1024 * 1024
 _SPARE_CPU_S: Final = 10
+_CUTS: Final = {"rows": "rows", "bytes": "bytes"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,21 +164,23 @@ class Statement:
                     raise ClosedError
                 pieces.append(_rows(body))
             elif kind == frames.SCAN:
-                self._scans.open(orjson.loads(body))
+                self._scans.open(_said(body))
             elif kind == frames.NEXT:
-                number = int(orjson.loads(body)["scan"])
+                number = _said(body).get("scan")
                 channel.send(frames.ROWS, self._scans.next(number) or b"")
                 self._scans.ahead(number)
             elif kind == frames.FAULT:
-                raise self._fault(orjson.loads(body))
-            elif kind == frames.DONE:
-                return SqlAnswer(pa.concat_tables(pieces), orjson.loads(body)["cut"])
+                raise self._fault(_said(body))
+            elif kind == frames.DONE and pieces:
+                return SqlAnswer(_joined(pieces), _CUTS.get(str(_said(body).get("cut"))))
+            elif kind != frames.READY:
+                raise ClosedError
 
     def _begin(self) -> dict[str, Any]:
         schemas = self._scans.tables
         return {
             "sql": self._text,
-            "tables": {name: base64.b64encode(schema.serialize()).decode() for name, schema in schemas.items()},
+            "tables": {name: text_of(schema) for name, schema in schemas.items()},
             "memory_bytes": self._options.memory_bytes,
             "cpu_s": int(self._options.timeout_s) + _SPARE_CPU_S,
             "max_rows": self._max_rows,
@@ -213,7 +216,7 @@ class _Process:
         ours, theirs = socket.socketpair()
         self._socket = ours
         with theirs:
-            self._process = subprocess.Popen(
+            self._process = subprocess.Popen(  # noqa: S603 - our own module
                 [sys.executable, "-s", *_MODULE],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
@@ -239,6 +242,23 @@ def _environment() -> dict[str, str]:
     """No setting and no secret of ours: only where Python finds its modules."""
     kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "SYSTEMROOT") if name in os.environ}
     return kept | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def _said(body: bytearray) -> dict[str, Any]:
+    try:
+        said = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise ClosedError from error
+    if not isinstance(said, dict):
+        raise ClosedError
+    return said
+
+
+def _joined(pieces: list[pa.Table]) -> pa.Table:
+    try:
+        return pa.concat_tables(pieces)
+    except pa.ArrowException as error:
+        raise ClosedError from error
 
 
 def _rows(body: bytearray) -> pa.Table:

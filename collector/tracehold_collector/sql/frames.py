@@ -18,8 +18,6 @@ BEGIN: Final = b"b"
 """JSON: the statement, the tables' schemas, the limits."""
 ROWS: Final = b"r"
 """The next rows of a scan, as an Arrow record batch message; empty at its end."""
-UNREADABLE: Final = b"u"
-"""The scan failed; the collector knows why."""
 
 # From the process.
 READY: Final = b"y"

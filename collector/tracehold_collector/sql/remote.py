@@ -10,11 +10,7 @@ import pyarrow as pa
 import pyarrow.dataset
 
 from tracehold_collector.sql.bounds import bounds_of
-from tracehold_collector.sql.frames import NEXT, ROWS, SCAN, Channel
-
-
-class UnreadableError(Exception):
-    """The collector could not read on; it knows why."""
+from tracehold_collector.sql.frames import NEXT, ROWS, SCAN, Channel, ClosedError
 
 
 class Source:
@@ -39,7 +35,7 @@ class Source:
             self._channel.send_json(NEXT, {"scan": number})
             kind, body = self._channel.receive()
             if kind != ROWS:
-                raise UnreadableError
+                raise ClosedError
             if not body:
                 return
             yield pa.ipc.read_record_batch(pa.py_buffer(body), schema)

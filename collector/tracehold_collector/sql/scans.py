@@ -11,6 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from tracehold_collector.core.errors import QueryError
+from tracehold_collector.sql.frames import ClosedError
 from tracehold_collector.sql.tables import selection
 from tracehold_collector.store.database import Database
 from tracehold_collector.store.reader import Access
@@ -49,8 +50,10 @@ class Scans:
             QueryError: too many at once, or what is asked for is not on offer.
         """
         schema = self.tables.get(str(asked.get("table")))
-        columns = asked.get("columns")
-        if schema is None or not isinstance(columns, list) or not set(columns) <= set(schema.names):
+        columns, number = asked.get("columns"), asked.get("scan")
+        if schema is None or not isinstance(columns, list) or not isinstance(number, int):
+            raise QueryError("the statement reads what is not on offer")
+        if not all(column in schema.names for column in columns):
             raise QueryError("the statement reads what is not on offer")
         if len(self._open) >= _MAX_OPEN:
             raise QueryError(f"the statement reads more than {_MAX_OPEN} tables at once; take it apart")
@@ -59,14 +62,17 @@ class Scans:
         text = selection(str(asked["table"]), columns or schema.names[:1], condition)
         cursor = self._stack.enter_context(self._database.cursor())
         with self._lock:
-            self._open[int(asked["scan"])] = _Scan(cursor, text, bound | {"tenants": _tenants(self._access)})
+            self._open[number] = _Scan(cursor, text, bound | {"tenants": _tenants(self._access)})
 
-    def next(self, number: int) -> memoryview | None:
+    def next(self, number: object) -> memoryview | None:
         """Return the next rows of a scan as an Arrow message, `None` at its end.
 
         Raises:
+            ClosedError: there is no such scan.
             duckdb.Error: the store cannot be read, or `interrupt` was called.
         """
+        if not isinstance(number, int) or number not in self._open:
+            raise ClosedError
         scan = self._open[number]
         if self._interrupted:
             raise duckdb.InterruptException
@@ -78,10 +84,11 @@ class Scans:
             return None
         return memoryview(batch.serialize())
 
-    def ahead(self, number: int) -> None:
+    def ahead(self, number: object) -> None:
         """Read the next rows before they are asked for, so that store and statement work at the same time."""
-        if number in self._open and not self._interrupted:
-            self._open[number].ahead()
+        scan = self._open.get(number) if isinstance(number, int) else None
+        if scan is not None and not self._interrupted:
+            scan.ahead()
 
     def interrupt(self) -> None:
         """Stop reading, from any thread."""
@@ -124,7 +131,10 @@ def _condition(schema: pa.Schema, bounds: Sequence[Any]) -> tuple[str, dict[str,
     """The condition each row read has to meet, and its values: the asker's tenants, and the statement's own bounds."""
     parts = ["($tenants::VARCHAR[] IS NULL OR list_contains($tenants::VARCHAR[], tenant))"]
     bound: dict[str, Any] = {}
-    for place, (column, compare, value) in enumerate(bounds):
+    for place, entry in enumerate(bounds):
+        if not isinstance(entry, list) or len(entry) != 3:  # noqa: PLR2004 - column, comparison, value
+            continue
+        column, compare, value = entry
         if column not in schema.names or compare not in _COMPARES:
             continue
         kind = schema.field(column).type
