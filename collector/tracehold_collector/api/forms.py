@@ -109,6 +109,8 @@ def plain(value: Any) -> Any:
         return value.hex()
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, pa.MonthDayNano):
+        return f"P{value.months}M{value.days}DT{value.nanoseconds / 1e9:g}S"
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     return str(value)
@@ -154,8 +156,23 @@ def _as_csv(table: pa.Table) -> Response:
 
 def _as_parquet(table: pa.Table) -> Response:
     sink = io.BytesIO()
-    pq.write_table(table, sink, compression="zstd")
+    columns = [column if _is_storable(column.type) else _as_text(column) for column in table.columns]
+    pq.write_table(pa.Table.from_arrays(columns, table.column_names), sink, compression="zstd")
     return Response(sink.getvalue(), media_type=PARQUET)
+
+
+def _is_storable(kind: pa.DataType) -> bool:
+    """Whether Parquet has a place for values of this type; it has none for intervals."""
+    try:
+        pq.write_table(pa.table({"a": pa.array([], kind)}), io.BytesIO())
+    except pa.ArrowException:
+        return False
+    return True
+
+
+def _as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    values = [None if value is None else str(cell(value)) for value in column_values(column)]
+    return pa.chunked_array([pa.array(values, pa.string())])
 
 
 _FORMS: Final[dict[str, Callable[[pa.Table], Response]]] = {
