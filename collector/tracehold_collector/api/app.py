@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Route
 
 from tracehold_collector.access.gate import Gate
 from tracehold_collector.access.journal import AccessLog
-from tracehold_collector.api import access_log, health, ingest, jaeger, jaeger_v3, prices, reads
+from tracehold_collector.api import access_log, export, health, ingest, jaeger, jaeger_v3, prices, reads
 from tracehold_collector.api import budgets as budgets_api
 from tracehold_collector.api import sql as sql_api
 from tracehold_collector.api.access import AccessMiddleware
@@ -70,6 +70,7 @@ def build_app(
         Route("/api/v1/events/{event_id}", reads.get_event),
         Route("/api/v1/contents", reads.get_contents),
         Route("/api/v1/sql", sql_api.Sql),
+        Route("/api/v1/export/events", export.export_events),
         Route("/api/v1/prices/apply", prices.apply_prices, methods=["POST"]),
         Route("/api/v1/budgets", budgets_api.list_budgets),
         Route("/api/v1/access-log", access_log.get_access_log),
@@ -89,6 +90,7 @@ def build_app(
             Exception: on_unforeseen,
         },
     )
+    app.state.database = database
     app.state.writer = writer
     app.state.reader = reader
     app.state.intake = intake

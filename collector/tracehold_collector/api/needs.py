@@ -40,6 +40,7 @@ HTTP: Final[dict[str, Need]] = {
     "/api/v1/events/{event_id}": _READ,
     "/api/v1/contents": _READ,
     "/api/v1/sql": _READ,
+    "/api/v1/export/events": _READ,
     "/api/v1/prices/apply": Need("admin", "admin"),
     "/api/v1/budgets": _READ,
     "/api/v1/access-log": Need("audit", "read"),

@@ -12,8 +12,9 @@ from starlette.responses import JSONResponse, Response
 from tracehold_queries import catalogue
 
 from tracehold_collector.api.access import access_of
-from tracehold_collector.api.forms import as_form, json_answer, plain, wanted_form
+from tracehold_collector.api.forms import as_form, json_answer, wanted_form
 from tracehold_collector.api.noting import note_rows, note_tenant
+from tracehold_collector.core.cells import plain
 from tracehold_collector.core.errors import QueryError
 from tracehold_collector.store.reader import NO_CONTENT, Access, Reader
 

@@ -9,7 +9,20 @@ import typer
 from tracehold.core.errors import TraceholdError
 from tracehold.core.version import __version__
 
-from tracehold_collector.cli import access, ask, budgets, doctor, explain, ingest, keys, log, prices, serving, sql
+from tracehold_collector.cli import (
+    access,
+    ask,
+    budgets,
+    doctor,
+    explain,
+    export,
+    ingest,
+    keys,
+    log,
+    prices,
+    serving,
+    sql,
+)
 
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
@@ -29,6 +42,7 @@ ingest.add_to(app)
 explain.add_to(app)
 ask.add_to(app)
 sql.add_to(app)
+export.add_to(app)
 budgets.add_to(app)
 log.add_to(app)
 prices.add_to(app)

@@ -203,7 +203,7 @@ def test_a_process_that_asks_for_what_is_not_on_offer_gets_nothing(
 
 def test_a_statement_that_reads_a_table_too_often_at_once_is_told_so(database: Database, writer: Writer) -> None:
     writer.submit([make_record(n) for n in range(100)]).result(10)
-    tables = ", ".join(f"(SELECT min(seq) AS s FROM events) e{n}" for n in range(20))
+    tables = ", ".join(f"(SELECT min(seq) AS s FROM events) e{n}" for n in range(20))  # noqa: S608
     joined = f"SELECT count(*) AS n FROM events, {tables}"  # noqa: S608
     assert SqlDesk(database).statement(joined, ALL).run().table.to_pylist() == [{"n": 100}]
     many = " UNION ALL ".join(["(SELECT tenant FROM events LIMIT 1)"] * 200)
