@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -99,6 +100,7 @@ def build_app(
     app.state.repricer = repricer
     app.state.budgets = budgets
     app.state.sql = sql or SqlDesk(database)
+    app.state.exports = threading.BoundedSemaphore(export.AT_ONCE)
     app.state.metrics = health.registry(health.StoreMetrics(database, writer, intake, forwarder, watch))
     return app
 

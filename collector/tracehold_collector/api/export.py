@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Final
 
 import structlog
@@ -35,14 +34,13 @@ STALL_S: Final = 60.0
 
 _NAME: Final = "tracehold-events"
 _SUFFIXES: Final = {"csv": "csv", "parquet": "parquet", "otlp": "otlp.jsonl"}
-_places: Final = threading.BoundedSemaphore(AT_ONCE)
 
 
 async def export_events(request: Request) -> Response:
     """Return events as CSV, Parquet or OTLP (JSON lines), in the order they came in.
 
-    What was said is in it only with `with_content=true` and a key that has the role `content`. An answer that breaks off
-    is no whole one: neither its length nor its end is there.
+    What was said is in it only with `with_content=true` and a key that has the role `content`. An answer that breaks
+    off is seen to: its last chunk is missing.
     """
     form, with_content, selection = _asked(request)
     access = access_of(request)
@@ -54,15 +52,16 @@ async def export_events(request: Request) -> Response:
         return JSONResponse(
             {"error": NO_CONTENT, "hint": "leave with_content out, or show a key with the role content"}, 403
         )
-    if not _places.acquire(blocking=False):
+    places: threading.BoundedSemaphore = request.app.state.exports
+    if not places.acquire(blocking=False):
         raise ThrottledError(f"{AT_ONCE} exports are under way, as many as may be at once", 10)
     try:
         export = await asyncio.to_thread(_opened, request.app.state.database, form, selection, access, with_content)
     except BaseException:
-        _places.release()
+        places.release()
         raise
     note_rows(request, export.events)
-    return _Streamed(export, form, _places.release)
+    return _Streamed(export, form, places.release)
 
 
 def _opened(database: Database, form: str, selection: Selection, access: Access, with_content: bool) -> EventExport:
@@ -106,13 +105,14 @@ class _Streamed(Response):
         self._export = export
         self._pieces: Iterator[bytes] = write(export)
         self._on_end = on_end
+        self._lock = threading.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it, and let go of the snapshot whatever happens."""
         gone = asyncio.ensure_future(_gone(receive))
         try:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            while (piece := await asyncio.to_thread(partial(next, self._pieces, None))) is not None:
+            while scope["method"] != "HEAD" and (piece := await asyncio.to_thread(self._next)) is not None:
                 if gone.done():
                     return
                 async with asyncio.timeout(STALL_S):
@@ -125,11 +125,17 @@ class _Streamed(Response):
             gone.cancel()
             await asyncio.to_thread(self._close)
 
+    def _next(self) -> bytes | None:
+        with self._lock:
+            return next(self._pieces, None)
+
     def _close(self) -> None:
-        try:
-            self._export.close()
-        finally:
-            self._on_end()
+        # A request that is cancelled leaves a piece being made on its thread: the store is let go of after it.
+        with self._lock:
+            try:
+                self._export.close()
+            finally:
+                self._on_end()
 
 
 async def _gone(receive: Receive) -> None:

@@ -81,13 +81,16 @@ def _command(form: str) -> Callable[..., None]:
             "user_ref": user_ref, "tenant": tenant, "agent": agent, "service": service, "model": model, "kind": kind,
             "status": status, "decision": decision, "with_content": "true" if with_content else None,
         }  # fmt: skip
-        with Client(url) as client, written(output, force=force, binary=form == "parquet") as file:
-            with client.stream(_PATH, {"format": form, **asked}) as (headers, pieces):
-                events = int(headers["X-Tracehold-Events"])
-                with _progress(f"{events:,} events") as advance:
-                    for piece in pieces:
-                        file.write(piece)
-                        advance(len(piece))
+        with (
+            Client(url) as client,
+            written(output, force=force, binary=form == "parquet") as file,
+            client.stream(_PATH, {"format": form, **asked}) as (headers, pieces),
+        ):
+            events = int(headers["X-Tracehold-Events"])
+            with _progress(f"{events:,} events") as advance:
+                for piece in pieces:
+                    file.write(piece)
+                    advance(len(piece))
         if output != STDOUT:
             typer.echo(f"{output}: {events:,} events", err=True)
 

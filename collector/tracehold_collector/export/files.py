@@ -14,12 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from tracehold.core.jsontext import dumps
+from tracehold.observability.semconv import EVENT_ID
 
 from tracehold_collector.core.cells import csv_text
 from tracehold_collector.core.record import Record
 from tracehold_collector.export.events import EventExport, Part
 from tracehold_collector.forward import to_otlp
 from tracehold_collector.forward.otlp_json import request_json
+from tracehold_collector.forward.parts import mapping
+from tracehold_collector.normalise.ids import span_event_id
 
 _SPANS_A_LINE: Final = 500
 """Of OTLP: a line stays far below what a receiver takes in one request."""
@@ -102,12 +105,26 @@ def _with_readable_times(table: pa.Table) -> pa.Table:
 def _records(part: Part) -> Iterator[Record]:
     contents = part.contents or [None] * part.rows.num_rows
     for row, content in zip(part.rows.to_pylist(), contents, strict=True):
-        yield Record(
+        record = Record(
             event_id=uuid.UUID(row["event_id"]).bytes,
             attributes=orjson.loads(row["attributes"]) if row["attributes"] else None,
             content=content,
             **{name: row[name] for name in _FIELDS},
         )
+        if content is not None and not _is_span(record):
+            content["attributes"] = {**_own_words(record), **mapping(content.get("attributes"))}
+        yield record
+
+
+def _is_span(record: Record) -> bool:
+    """Whether the id follows from the span, so that whoever takes the span in finds the same one."""
+    own = span_event_id(record.tenant, record.trace_id or "", record.span_id or "")
+    return record.source != "otlp" or record.event_id == own
+
+
+def _own_words(record: Record) -> dict[str, Any]:
+    """What is lost when a log record becomes a span, under our names for it."""
+    return {EVENT_ID: record.event_id.hex(), "tracehold.type": record.type, "tracehold.run_id": record.run_id}
 
 
 def _bytes(tables: Iterable[pa.Table]) -> int:

@@ -44,7 +44,7 @@ def _scope_spans(group: ScopeSpans) -> dict[str, Any]:
 
 
 def _span(span: Span) -> dict[str, Any]:
-    return _set(
+    written = _set(
         traceId=span.trace_id.hex(),
         spanId=span.span_id.hex(),
         traceState=span.trace_state,
@@ -60,8 +60,8 @@ def _span(span: Span) -> dict[str, Any]:
         droppedEventsCount=span.dropped_events_count,
         links=[_link(link) for link in span.links],
         droppedLinksCount=span.dropped_links_count,
-        status=_set(message=span.status.message, code=int(span.status.code)),
     )
+    return written | {"status": _set(message=span.status.message, code=int(span.status.code))}
 
 
 def _event(event: Span.Event) -> dict[str, Any]:
