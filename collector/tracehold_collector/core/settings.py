@@ -64,6 +64,7 @@ class CollectorSettings(BaseSettings):
     prices: Path | None = Field(None, description="your own prices, a TOML file; asked before the bundled ones")
     budgets: Path | None = Field(None, description="what may be spent, a TOML file; told and watched, not enforced")
     query_timeout_s: float = Field(30.0, gt=0, description="seconds after which a question is stopped")
+    sql_memory_mb: int = Field(512, ge=64, description="mebibytes one statement of 'tracehold sql' may use")
     max_queued: int = Field(50_000, ge=1, description="events that may wait to be written before senders get 429")
     max_body_bytes: int = Field(32 * 1024 * 1024, ge=1024, description="largest request body, in bytes")
     access_log_days: int = Field(
