@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import ssl
 from collections.abc import Iterator, Mapping
@@ -97,6 +99,45 @@ class Client:
             headers={"Content-Type": content_type},
             passing={400, 413, 415, 429, 503},
         )
+
+    def ask(
+        self, path: str, question: Mapping[str, Any], *, accept: str = "application/json", wait_s: float | None = None
+    ) -> httpx.Response:
+        """POST a question as JSON, with our errors.
+
+        Args:
+            path: where to.
+            question: the JSON object.
+            accept: the form of the answer.
+            wait_s: for the answer to begin; `None` waits as long as it takes.
+
+        Raises:
+            AskError: not reached, or refused; says what to do.
+        """
+        headers = {"Content-Type": "application/json", "Accept": accept}
+        timeout = httpx.Timeout(wait_s, connect=5.0)
+        return self._checked(
+            "POST", path, content=json.dumps(dict(question)).encode(), headers=headers, timeout=timeout
+        )
+
+    @contextlib.contextmanager
+    def stream(self, path: str, parameters: Mapping[str, Any]) -> Iterator[tuple[httpx.Headers, Iterator[bytes]]]:
+        """GET a long answer: its headers, and its bytes as they come.
+
+        Raises:
+            AskError: not reached, refused, or cut off; says what to do.
+        """
+        given = {key: value for key, value in parameters.items() if value is not None}
+        try:
+            with self._http.stream("GET", path, params=given, timeout=httpx.Timeout(None, connect=5.0)) as response:
+                if not response.is_success:
+                    response.read()
+                    raise AskError(_refusal(self.url, response))
+                yield response.headers, response.iter_bytes()
+        except httpx.RemoteProtocolError as error:
+            raise AskError(f"the collector at {self.url} broke off in the middle of the answer; ask again") from error
+        except httpx.TransportError as error:
+            raise _unreachable(self.url, error) from error
 
     def lines(self, path: str, body: bytes) -> Iterator[bytes]:
         """POST a JSON body and yield the answer's lines as they come; long work says how far it is.

@@ -44,6 +44,7 @@ from tracehold_collector.lifecycle import Lifecycle
 from tracehold_collector.pipeline import Intake
 from tracehold_collector.pricing import PriceBook, load_prices
 from tracehold_collector.repricing import Repricer
+from tracehold_collector.sql.desk import SqlDesk, SqlOptions
 from tracehold_collector.store.database import FILE_NAME, Database, DatabaseOptions
 from tracehold_collector.store.mapping_versions import note_mapping
 from tracehold_collector.store.reader import Reader
@@ -270,6 +271,10 @@ class CollectorServer:
             repricer=self.repricer,
             watch=self.budget_watch,
             budgets=budgets,
+            sql=SqlDesk(
+                self.database,
+                SqlOptions(timeout_s=settings.query_timeout_s, memory_bytes=settings.sql_memory_mb * 1024 * 1024),
+            ),
         )
         self.lifecycle.start()
         self.repricer.start()
@@ -284,7 +289,7 @@ class CollectorServer:
         self.gate = Gate(self.keys, api_key=api_key, tenant=settings.tenant)
         try:
             self._refuse_without_key()
-            self._access_log = AccessLog(settings.data_dir)
+            self._access_log = AccessLog(settings.data_dir, settings.access_log_days)
         except BaseException:
             self.keys.close()
             raise

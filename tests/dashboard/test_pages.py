@@ -257,6 +257,16 @@ def test_text_of_a_trace_is_never_markdown_or_html(collector, page):
     assert len(app.html) == 1, "only the style sheet"
 
 
+def test_the_overviews_name_as_an_address_leads_to_the_overview(collector):
+    collector.add(*EVENTS)
+    app = AppTest.from_file(str(launch.APP), default_timeout=60)
+    app.run()
+    app._page_hash = calc_hash(links.OVERVIEW)
+    app.run()
+    assert not app.exception
+    assert [title.value for title in app.title] == ["Overview"]
+
+
 def test_the_overview_says_when_and_why_nothing_was_recorded(collector):
     collector.add(*EVENTS)
     insert = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Final
 
@@ -14,8 +15,9 @@ from starlette.routing import BaseRoute, Route
 
 from tracehold_collector.access.gate import Gate
 from tracehold_collector.access.journal import AccessLog
-from tracehold_collector.api import access_log, health, ingest, jaeger, jaeger_v3, prices, reads, search, tail
+from tracehold_collector.api import access_log, export, health, ingest, jaeger, jaeger_v3, prices, reads, search, tail
 from tracehold_collector.api import budgets as budgets_api
+from tracehold_collector.api import sql as sql_api
 from tracehold_collector.api.access import AccessMiddleware
 from tracehold_collector.api.body import media_type
 from tracehold_collector.api.errors import on_collector_error, on_method_not_allowed, on_unforeseen
@@ -28,6 +30,7 @@ from tracehold_collector.forward import Forwarder
 from tracehold_collector.lifecycle import Lifecycle
 from tracehold_collector.pipeline import Intake
 from tracehold_collector.repricing import Repricer
+from tracehold_collector.sql.desk import SqlDesk
 from tracehold_collector.store.database import Database
 from tracehold_collector.store.reader import Reader
 from tracehold_collector.store.writer import Writer
@@ -50,6 +53,7 @@ def build_app(
     repricer: Repricer | None = None,
     watch: BudgetWatch | None = None,
     budgets: Budgets | None = None,
+    sql: SqlDesk | None = None,
 ) -> Starlette:
     """Return the ASGI application.
 
@@ -67,6 +71,7 @@ def build_app(
         repricer: prices stored calls once more when asked.
         watch: looks at the budgets, for its metrics.
         budgets: what may be spent.
+        sql: runs analysts' statements.
     """
     routes: list[BaseRoute] = [
         Route("/v1/events", ingest.post_events, methods=["POST"]),
@@ -79,6 +84,8 @@ def build_app(
         Route("/api/v1/contents", reads.get_contents),
         Route("/api/v1/search/content", search.search_content),
         Route("/api/v1/tail", tail.get_tail),
+        Route("/api/v1/sql", sql_api.Sql),
+        Route("/api/v1/export/events", export.export_events),
         Route("/api/v1/prices/apply", prices.apply_prices, methods=["POST"]),
         Route("/api/v1/budgets", budgets_api.list_budgets),
         Route("/api/v1/access-log", access_log.get_access_log),
@@ -98,6 +105,7 @@ def build_app(
             Exception: on_unforeseen,
         },
     )
+    app.state.database = database
     app.state.writer = writer
     app.state.reader = reader
     app.state.intake = intake
@@ -112,6 +120,8 @@ def build_app(
     app.state.budgets = budgets
     app.state.health_thread = CapacityLimiter(1)
     app.state.forwarder = forwarder
+    app.state.sql = sql or SqlDesk(database)
+    app.state.exports = threading.BoundedSemaphore(export.AT_ONCE)
     app.state.metrics = health.registry(health.StoreMetrics(database, writer, intake, forwarder, watch))
     return app
 

@@ -41,6 +41,8 @@ HTTP: Final[dict[str, Need]] = {
     "/api/v1/contents": _READ,
     "/api/v1/search/content": Need("content", "read"),
     "/api/v1/tail": _READ,
+    "/api/v1/sql": _READ,
+    "/api/v1/export/events": _READ,
     "/api/v1/prices/apply": Need("admin", "admin"),
     "/api/v1/budgets": _READ,
     "/api/v1/access-log": Need("audit", "read"),

@@ -29,7 +29,7 @@ _SAID: Final = frozenset(
         "serviceName", "operation", "source", "since", "until", "start", "end", "startTime", "endTime", "endTs",
         "lookback", "limit", "offset", "timezone", "minDuration", "maxDuration", "spanKind", "span_kind", "user_ref",
         "session_id", "by", "query.service_name", "query.operation_name", "query.start_time_min",
-        "query.start_time_max", "action", "seconds", "denials", "last",
+        "query.start_time_max", "action", "seconds", "denials", "last", "format", "with_content",
         "query.serviceName", "query.operationName", "query.startTimeMin", "query.startTimeMax", "query.num_traces",
     }
 )  # fmt: skip
@@ -68,6 +68,11 @@ def note_end(request: Request, rows: int, tenants: Tenants, **told: Any) -> None
     log.add(Entry("read", f"{request.url.path} (end)", who.key_id, who.name, told, tenants, 200, rows))
 
 
+def note_export(request: Request) -> None:
+    """Tell the access log that the answer is an export: it goes into a file."""
+    request.scope["state"]["export"] = True
+
+
 async def note_answer(log: AccessLog, scope: Scope, who: Principal, route: tuple[str, Need], message: Message) -> None:
     """Write the line of an answer that is about to go out, and wait a moment for it.
 
@@ -84,14 +89,16 @@ async def note_answer(log: AccessLog, scope: Scope, who: Principal, route: tuple
     if action == "read" and "text/csv" in Headers(raw=message.get("headers", [])).get("content-type", ""):
         action = "export"
     state = scope["state"]
+    if state.get("export"):
+        action = "export"
+    asked = parameters(scope.get("path_params", {}), QueryParams(scope.get("query_string", b"")))
     done = log.add(
         Entry(
             action,
             path,
             who.key_id,
             who.name,
-            parameters(scope.get("path_params", {}), QueryParams(scope.get("query_string", b"")))
-            | state.get("told", {}),
+            asked | state.get("told", {}),
             state.get("seen", who.tenants),
             status,
             state.get("rows"),

@@ -15,6 +15,7 @@ from tracehold_collector.cli import (
     budgets,
     doctor,
     explain,
+    export,
     gaps,
     ingest,
     keys,
@@ -22,6 +23,7 @@ from tracehold_collector.cli import (
     prices,
     search,
     serving,
+    sql,
     tail,
 )
 
@@ -45,6 +47,8 @@ ask.add_to(app)
 search.add_to(app)
 tail.add_to(app)
 gaps.add_to(app)
+sql.add_to(app)
+export.add_to(app)
 budgets.add_to(app)
 log.add_to(app)
 prices.add_to(app)

@@ -159,7 +159,7 @@ def _forwarding(trouble: str | None, waiting: int | None, behind_s: float | None
     if trouble is None:
         return Finding("forwarding", "ok", lag)
     return Finding(
-        "forwarding", "note", f"the receiver takes nothing ({trouble}); {lag}. They are kept, and sent when it does"
+        "forwarding", "note", f"nothing can be sent just now ({trouble}); {lag}. They are kept, and sent when it can"
     )
 
 

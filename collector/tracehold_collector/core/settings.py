@@ -25,6 +25,8 @@ CONFIG_FILE = "tracehold.toml"
 DEFAULT_PORT = 4318
 DEFAULT_GRPC_PORT = 4317
 MIN_KEY_CHARS = 24
+MIN_ACCESS_LOG_DAYS = 183
+"""Six months: what Regulation (EU) 2024/1689, Article 26(6), asks of the logs that a deployer of an AI system keeps."""
 
 
 class CollectorSettings(BaseSettings):
@@ -62,8 +64,12 @@ class CollectorSettings(BaseSettings):
     prices: Path | None = Field(None, description="your own prices, a TOML file; asked before the bundled ones")
     budgets: Path | None = Field(None, description="what may be spent, a TOML file; told and watched, not enforced")
     query_timeout_s: float = Field(30.0, gt=0, description="seconds after which a question is stopped")
+    sql_memory_mb: int = Field(512, ge=64, description="mebibytes one statement of 'tracehold sql' may use")
     max_queued: int = Field(50_000, ge=1, description="events that may wait to be written before senders get 429")
     max_body_bytes: int = Field(32 * 1024 * 1024, ge=1024, description="largest request body, in bytes")
+    access_log_days: int = Field(
+        400, ge=MIN_ACCESS_LOG_DAYS, le=36_500, description="days that a line of the access log is kept, 183 or more"
+    )
     decoders: int = Field(
         default_factory=lambda: max(2, os.cpu_count() or 1),
         ge=0,

@@ -33,17 +33,19 @@ class Batch:
         spans: in the order of the store.
         marks: for each span, the mark after it.
         end: the mark after everything that was read; `None` when nothing was.
+        size: bytes of the spans, about.
     """
 
     spans: list[OutgoingSpan] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
     end: Mark | None = None
+    size: int = 0
 
 
 def make_batch(records: Iterable[tuple[Position, Record]], max_bytes: int) -> Batch:
     """Return a batch of the first records; the spans weigh at most `max_bytes`, one over it goes alone."""
     batch = Batch()
-    size = skipped = unsayable = 0
+    skipped = unsayable = 0
     for position, record in records:
         outgoing: OutgoingSpan | None = None
         if not is_forwarded(record):
@@ -51,9 +53,10 @@ def make_batch(records: Iterable[tuple[Position, Record]], max_bytes: int) -> Ba
         elif (outgoing := _outgoing(record)) is None:
             unsayable += 1
         else:
-            size += outgoing.span.ByteSize()
-            if batch.spans and size > max_bytes:
+            size = outgoing.span.ByteSize()
+            if batch.spans and batch.size + size > max_bytes:
                 break
+            batch.size += size
         batch.end = Mark(position, skipped, unsayable)
         if outgoing is not None:
             batch.spans.append(outgoing)

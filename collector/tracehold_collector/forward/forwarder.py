@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 import time
 from collections.abc import Mapping
@@ -17,7 +16,9 @@ from tracehold.core.clock import NS_PER_S, now_ns
 from tracehold_collector.core.errors import StoreError
 from tracehold_collector.forward.backoff import Backoff
 from tracehold_collector.forward.batch import Batch, Mark, make_batch
+from tracehold_collector.forward.books import Books
 from tracehold_collector.forward.endpoint import Answer, Endpoint
+from tracehold_collector.forward.notes import Notes
 from tracehold_collector.forward.progress import progress_file
 from tracehold_collector.forward.sending import UNSAYABLE, Sender
 from tracehold_collector.forward.start import resume
@@ -96,26 +97,22 @@ class Forwarder:
         self._database = database
         self._endpoint = Endpoint(endpoint, headers, timeout_s=timeout_s)
         self._max_records, self._max_bytes = max_batch_records, max_batch_bytes
-        self._gather_s, self._save_every_s = gather_s, save_every_s
+        self._gather_s = gather_s
         path = progress_file(folder, self._endpoint.identity)
         try:
             with database.cursor() as cursor:
-                self._progress = resume(path, self._endpoint.origin, since, last_position(cursor))
+                progress = resume(path, self._endpoint.origin, since, last_position(cursor))
         except OSError as error:
             raise StoreError(f"cannot keep in {path} how far forwarding has got: {error.strerror}") from error
+        self._books = Books(progress, save_every_s)
+        self._notes = Notes(self._endpoint.shown)
         self._backoff = backoff or Backoff()
         self._sender = Sender(self._endpoint, self._backoff, self)
-        # The condition's lock owns the fields below and the progress; the thread alone uses endpoint and sender.
+        # The condition's lock owns the fields below; the thread alone uses endpoint and sender.
         self._changed = threading.Condition()
         self._asked, self._served, self._hurried = 1, 0, 0
         self._retries = 0
-        self._trouble: str | None = None
-        self._said: set[str] = set()
         self._close_at: float | None = None
-        # Held while the file is written, so that nothing writes it after `close`.
-        self._saving = threading.Lock()
-        self._unsaved = self._abandoned = False
-        self._saved_at = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="tracehold-forward", daemon=True)
 
     @property
@@ -153,16 +150,14 @@ class Forwarder:
             self._changed.notify_all()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
-        self._save()
-        with self._saving, self._changed:
-            # A request may still hang in a socket. Whatever comes of it, another process may have the file by then.
-            self._abandoned = True
+        # A request may still hang in a socket; whatever comes of it is not noted any more.
+        self._books.close()
+        with self._changed:
             return self._served >= self._asked
 
     def status(self) -> ForwardStatus:
         """Return how forwarding does; asks the store how much waits."""
-        with self._changed:
-            progress, retries, trouble = dataclasses.replace(self._progress), self._retries, self._trouble
+        progress, trouble = self._books.now(), self._notes.trouble
         waiting: int | None = None
         behind_s: float | None = None
         try:
@@ -171,7 +166,9 @@ class Forwarder:
             behind_s = max(0.0, (now_ns() - oldest) / NS_PER_S) if oldest is not None else 0.0
         except duckdb.Error as error:
             _log.debug("forward.not_counted", error=type(error).__name__)
-        return ForwardStatus(progress.sent, progress.refused, progress.skipped, retries, waiting, behind_s, trouble)
+        return ForwardStatus(
+            progress.sent, progress.refused, progress.skipped, self._retries, waiting, behind_s, trouble
+        )
 
     def is_over(self) -> bool:
         """Whether the time to send anything is up."""
@@ -179,8 +176,8 @@ class Forwarder:
 
     def pause(self, answer: Answer, seconds: float) -> bool:
         """Wait before something is sent again; false when it is being closed, which leaves no time for trouble."""
-        self._note_trouble(answer.reason)
-        self._save()
+        self._notes.in_trouble(answer.reason)
+        self._books.save()
         with self._changed:
             if self._changed.wait_for(lambda: self._close_at is not None, seconds):
                 return False
@@ -192,14 +189,14 @@ class Forwarder:
         while going_on and (ticket := self._await_work()) is not None:
             if ticket > self._served:
                 going_on = self._catch_up(ticket)
-            self._save_when_due()
-        self._save()
+            self._books.save_when_due()
+        self._books.save()
         self._endpoint.close()
 
     def _await_work(self) -> int | None:
         """Wait until there may be something to send, or the place is to be saved; `None` when it is over."""
+        due_s = self._books.due_s()
         with self._changed:
-            due_s = max(0.0, self._saved_at + self._save_every_s - time.monotonic()) if self._unsaved else None
             self._changed.wait_for(lambda: self._asked > self._served or self._close_at is not None, due_s)
             if self._asked > self._served:
                 self._changed.wait_for(self._is_hurried, self._gather_s)
@@ -216,108 +213,63 @@ class Forwarder:
             began_s, asked = time.thread_time(), self._asked
             try:
                 batch = self._next_batch()
-            except Exception as error:  # noqa: BLE001 - nothing the store answers may end forwarding
-                if not self.pause(Answer("unreachable", f"store: {type(error).__name__}"), self._backoff.wait_s(None)):
-                    return False
-                continue
-            if batch.end is None:
-                self._note_well()
-                with self._changed:
-                    self._served = ticket
-                    self._changed.notify_all()
-                return True
-            if not self._send(batch, batch.end) and self._close_at is not None:
+                if batch.end is None:
+                    self._serve(ticket)
+                    return True
+                settled = self._send(batch, batch.end)
+            except Exception as error:  # noqa: BLE001 - nothing anybody answers may end forwarding
+                settled = False
+                here = Answer("unreachable", f"{type(error).__name__} in the collector")
+                self.pause(here, self._backoff.wait_s(None))
+            self._books.save_when_due()
+            if settled:
+                self._rest(batch, time.thread_time() - began_s, asked)
+            elif self._close_at is not None:
                 return False
-            self._save_when_due()
-            self._rest(time.thread_time() - began_s, asked)
         return False
 
     def _next_batch(self) -> Batch:
+        position = self._books.now().position
         with self._database.cursor() as cursor:
-            records = read_beyond(
-                cursor, self._progress.position, max_records=self._max_records, max_packed=_MAX_PACKED_BYTES
-            )
+            records = read_beyond(cursor, position, max_records=self._max_records, max_packed=_MAX_PACKED_BYTES)
             return make_batch(records, self._max_bytes)
+
+    def _serve(self, ticket: int) -> None:
+        self._notes.well()
+        with self._changed:
+            self._served = ticket
+            self._changed.notify_all()
 
     def _send(self, batch: Batch, end: Mark) -> bool:
         settled = 0
-        before = Mark(self._progress.position, 0, 0)
+        before = Mark(end.position, 0, 0)
 
         def settle(spans: int, answer: Answer) -> None:
             nonlocal settled, before
             settled += spans
             refused = min(answer.rejected, spans) if answer.verdict == "taken" else spans
-            self._move(before, batch.marks[settled - 1], sent=spans - refused, refused=refused)
-            before = batch.marks[settled - 1]
-            self._note_well()
+            after = batch.marks[settled - 1]
+            self._books.move(before, after, sent=spans - refused, refused=refused)
+            before = after
+            self._notes.well()
             if refused:
-                self._note_refused(answer.reason or "partial success", refused)
+                self._notes.refused(answer.reason or "partial success", refused)
 
         if not self._sender.deliver(batch.spans, settle):
             return False
-        self._move(before, end)
+        self._books.move(before, end)
         if end.unsayable:
-            self._note_refused(UNSAYABLE, end.unsayable)
+            self._notes.refused(UNSAYABLE, end.unsayable)
         return True
 
-    def _move(self, before: Mark, after: Mark, *, sent: int = 0, refused: int = 0) -> None:
-        with self._changed:
-            progress = self._progress
-            progress.position = after.position
-            progress.sent += sent
-            progress.refused += refused + after.unsayable - before.unsayable
-            progress.skipped += after.skipped - before.skipped
-            self._unsaved = True
+    def _rest(self, batch: Batch, worked_s: float, asked: int) -> None:
+        """Wait for company after a small batch; after another, leave the processor to senders for as long as it took.
 
-    def _rest(self, worked_s: float, asked: int) -> None:
-        """While senders are active, leave them the processor for as long as a batch took of it.
-
-        They wait for an answer, nobody here does. It keeps 10 to 30 % more of the ingest speed on two cores.
+        They wait for an answer, nobody here does: it keeps 10 to 30 % more of the ingest speed on two cores. While
+        nobody sends, there is no rest.
         """
+        read = len(batch.spans) + (batch.end.skipped + batch.end.unsayable if batch.end else 0)
+        is_small = 2 * read < self._max_records and 2 * batch.size < self._max_bytes
         with self._changed:
-            if self._asked != asked:
-                self._changed.wait_for(self._is_hurried, worked_s)
-
-    def _save_when_due(self) -> None:
-        if time.monotonic() - self._saved_at >= self._save_every_s:
-            self._save()
-
-    def _save(self) -> None:
-        """Keep the place, if it is another; one that cannot be kept now is kept the next time."""
-        with self._saving:
-            with self._changed:
-                if self._abandoned or not self._unsaved:
-                    return
-                progress, self._unsaved = dataclasses.replace(self._progress), False
-                self._saved_at = time.monotonic()
-            try:
-                progress.save()
-            except OSError as error:
-                with self._changed:
-                    self._unsaved = True
-                if self._first("unsaved"):
-                    _log.error("forward.place_not_saved", file=str(progress.path), error=error.strerror)
-
-    def _note_well(self) -> None:
-        with self._changed:
-            self._trouble = None
-            recovered = "waiting" in self._said
-            self._said.discard("waiting")
-        if recovered:
-            _log.info("forward.recovered", endpoint=self.endpoint)
-
-    def _note_refused(self, reason: str, events: int) -> None:
-        if self._first(f"refused: {reason}"):
-            _log.warning("forward.refused", endpoint=self.endpoint, reason=reason, events=events)
-
-    def _note_trouble(self, reason: str) -> None:
-        with self._changed:
-            self._trouble = reason
-        if self._first("waiting"):
-            _log.warning("forward.waiting", endpoint=self.endpoint, reason=reason)
-
-    def _first(self, what: str) -> bool:
-        with self._changed:
-            known = what in self._said
-            self._said.add(what)
-            return not known
+            if is_small or self._asked != asked:
+                self._changed.wait_for(self._is_hurried, self._gather_s if is_small else worked_s)

@@ -116,13 +116,12 @@ class Lifecycle:
 
     def _missed(self, now: int) -> list[CollectorEvent]:
         last = last_start_or_stop(self._database)
-        received = last_received_at(self._database)
-        if last is None and received is None:
-            return [CollectorEvent("gap", None, now, "first_start")]
-        if last is None:
-            return _gap(received or 0, now, "not_kept")
-        if last[0] == "stopped":
+        if last is not None and last[0] == "stopped":
             return _gap(last[1], now, "stopped")
+        received = last_received_at(self._database)
+        if last is None:
+            first = [CollectorEvent("gap", None, now, "first_start")]
+            return first if received is None else _gap(received, now, "not_kept")
         signs = (last[1], received, self._heartbeat.last)
         return _gap(max(sign for sign in signs if sign is not None), now, "killed_or_crashed")
 

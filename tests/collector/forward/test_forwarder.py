@@ -369,7 +369,7 @@ def test_a_store_that_does_not_answer_for_a_while_is_asked_again(receiver, forwa
         cursor.execute("CREATE VIEW events AS SELECT max(received_at) AS received_at FROM hidden")
     forwarder = forwarder_to(receiver.url, since="start")
     wait_for(lambda: forwarder.status().retries > 2)
-    assert "store" in forwarder.status().trouble
+    assert forwarder.status().trouble == "BinderException in the collector"
     with database.cursor() as cursor:
         cursor.execute("DROP VIEW events")
         cursor.execute("ALTER TABLE hidden RENAME TO events")

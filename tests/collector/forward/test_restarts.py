@@ -187,7 +187,7 @@ def test_a_place_that_cannot_be_written_stops_nothing(receiver, forwarder_to, co
     forwarder = forwarder_to(receiver.url)
     place_file(tmp_path).unlink()
     # A folder in its place: as root, as tests may run, no permission would be missing.
-    blocked = tmp_path / forwarder._progress.path.name
+    blocked = tmp_path / forwarder._books.now().path.name
     blocked.mkdir()
     (blocked / "x").touch()
     with structlog.testing.capture_logs() as logs:
@@ -256,7 +256,7 @@ class Scene:
 
     def kill(self):
         """As a process that is gone: it sends nothing more and writes nothing more."""
-        self.forwarder._abandoned = True
+        self.forwarder._books._closed = True
         self.forwarder.close(5)
         self.forwarder = self.make()
 

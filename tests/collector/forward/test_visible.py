@@ -53,7 +53,7 @@ def test_a_receiver_in_trouble_is_told_and_makes_nobody_less_ready(serve, receiv
     answer = httpx.get(f"{server.url}/readyz", trust_env=False)
     assert (answer.status_code, answer.json()["forward"]["trouble"]) == (200, "HTTP 503")
     assert doctor(server)["state"] == "note"
-    assert "the receiver takes nothing (HTTP 503); 3 events wait" in doctor(server)["detail"]
+    assert "nothing can be sent just now (HTTP 503); 3 events wait" in doctor(server)["detail"]
 
 
 def test_doctor_tells_what_a_receiver_took_when_no_collector_runs(serve, receiver, tmp_path, monkeypatch):
