@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import ssl
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -104,6 +105,32 @@ class Client:
             answer = self._json("/api/v1/contents", params)
             found |= {event_id: _said(content, answer) for event_id, content in (answer.get("contents") or {}).items()}
         return found
+
+    def search(self, text: str, **params: Any) -> Iterator[dict[str, Any]]:
+        """Look for a text in what events said, and yield what the collector tells of it as it comes.
+
+        Each is a mapping of one key: `hit`, `progress`, and at last `done`. To stop early, close the iterator.
+
+        Args:
+            text: what to look for.
+            **params: filters, `limit`, `cursor`; `None` leaves one out.
+
+        Raises:
+            DashboardError: see the module `errors`.
+        """
+        with (
+            self._translated(),
+            self._http.stream("GET", "/api/v1/search/content", params=_text({"text": text, **params})) as response,
+        ):
+            if not response.is_success:
+                response.read()
+                raise self._refusal(response)
+            for line in response.iter_lines():
+                told = json.loads(line) if line else {}
+                if "error" in told:
+                    raise RefusedError(str(told["error"]), "")
+                if told:
+                    yield told
 
     def budgets(self) -> list[dict[str, Any]]:
         """Give how the budgets stand; none from a collector that knows no budgets. Raises as `frame` does."""

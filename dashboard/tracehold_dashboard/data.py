@@ -56,6 +56,12 @@ def contents(event_ids: tuple[str, ...]) -> dict[str, dict[str, Any] | None]:
     return _contents(settings, settings.url, event_ids)
 
 
+def search(text: str, **params: Any) -> Iterator[dict[str, Any]]:
+    """Look for a text in what events said; yields what the collector tells as it comes. Raises `DashboardError`."""
+    with Client(load()) as client:
+        yield from client.search(text, **params)
+
+
 def budgets() -> list[dict[str, Any]]:
     """Give how the budgets stand. Raises `DashboardError`."""
     with Client(load()) as client:

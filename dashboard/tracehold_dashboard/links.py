@@ -15,6 +15,7 @@ RUN: Final = "run"
 DENIALS: Final = "denials"
 SPEND: Final = "spend"
 TOOLS: Final = "tools"
+SEARCH: Final = "search"
 
 _STATE: Final = "tracehold_pages"
 

@@ -30,6 +30,7 @@ class FakeCollector:
         self.asked: list[str] = []
         self.contents: dict[str, dict[str, Any] | None] = {}
         self.budgets: list[dict[str, Any]] = []
+        self.search_limit = 100
         self.withheld: dict[str, str] = {}
         self.connection = duckdb.connect(":memory:")
         self.connection.execute(MIGRATION)
@@ -84,6 +85,8 @@ class FakeCollector:
             return _json(200, {"contents": found, **self.withheld})
         if path == "/api/v1/budgets" and self.budgets:  # an older collector has no such path
             return _json(200, {"budgets": self.budgets})
+        if path == "/api/v1/search/content":
+            return self._search(dict(params))
         return _json(404, {"error": "no such path", "hint": ""})
 
     def _query(self, name: str, params: dict[str, str], accept: str) -> tuple[int, str, bytes]:
@@ -100,6 +103,30 @@ class FakeCollector:
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
         return 200, "application/vnd.apache.arrow.stream", sink.getvalue().to_pybytes()
+
+    def _search(self, params: dict[str, str]) -> tuple[int, str, bytes]:
+        """As the collector's, with the number of the last hit for a cursor."""
+        if self.withheld:
+            return _json(403, {"error": "this needs a key with the role content; this one has read", "hint": ""})
+        rows = self.connection.execute(
+            "SELECT event_id::VARCHAR, run_id, tenant, kind, name, agent, started_at, "
+            "make_timestamp(started_at // 1000) FROM events WHERE $kind IS NULL OR kind = $kind ORDER BY started_at DESC, event_id DESC",
+            {"kind": params.get("kind")},
+        ).fetchall()
+        names = ("event_id", "run_id", "tenant", "kind", "name", "agent", "at_ns", "at")
+        hits = [
+            dict(zip(names, row, strict=True)) | {"path": "input", "excerpt": text, "more_places": 0}
+            | {"at": f"{row[-1].isoformat()}Z", "match_start": 0, "match_length": 1}
+            for row in rows
+            if params["text"].casefold() in (text := json.dumps(self.contents[row[0]])).casefold()
+        ]  # fmt: skip
+        first = int(params.get("cursor", "0"))
+        page = hits[first : first + self.search_limit]
+        more = first + len(page) < len(hits)
+        told = {"events": len(page), "of": len(rows), "unread": 0, "hits": len(page), "reached": None}
+        end = {"complete": not more, "stopped_by": "hits" if more else None, "cursor": str(first + len(page))}
+        lines = [*({"hit": hit} for hit in page), {"progress": told}, {"done": told | end}]
+        return 200, "application/x-ndjson", b"".join(json.dumps(line).encode() + b"\n" for line in lines)
 
     def _event(self, event_id: str) -> tuple[int, str, bytes]:
         cursor = self.connection.cursor().execute(

@@ -291,3 +291,47 @@ def test_a_store_that_began_lately_misses_nothing(collector):
         [T0],
     )
     assert "Not recorded" not in texts(shown(links.OVERVIEW))
+
+
+SAID = [
+    {"kind": "llm", "name": "chat", "content": {"input": f"order {n} is late {HOSTILE}"}, "started_at": T0 + n * SECOND}
+    for n in range(3)
+]
+
+
+def test_the_search_page_lists_what_was_said(collector):
+    collector.add(*SAID, {"kind": "tool", "name": "lookup", "content": {"result": "order 9 is late"}})
+    app = shown(links.SEARCH)
+    assert "the words are not" in texts(app)
+    app.text_input[0].set_value("IS LATE").run()
+    assert not app.exception
+    assert sorted(app.dataframe[0].value["name"]) == ["chat", "chat", "chat", "lookup"]
+    assert "4 events found." in texts(app)
+    app.selectbox[0].set_value("tool").run()
+    assert list(app.dataframe[0].value["name"]) == ["lookup"]
+    assert "is late" in cells(app)
+
+
+def test_a_search_that_a_limit_ended_goes_on(collector):
+    collector.search_limit = 2
+    collector.add(*SAID)
+    app = shown(links.SEARCH, text="late")
+    assert "limit of hits was reached" in texts(app)
+    app.button[0].click().run()
+    assert len(app.dataframe[0].value) == 3
+    assert "3 events found." in texts(app)
+
+
+def test_a_search_is_asked_once_however_often_the_page_is_drawn(collector):
+    collector.add(*SAID)
+    app = shown(links.SEARCH, text="late")
+    app.run()
+    assert sum("/search/content" in path for path in collector.asked) == 1
+
+
+def test_who_may_not_see_content_is_told_so(collector, monkeypatch):
+    monkeypatch.setenv("TRACEHOLD_API_KEY", "k" * 8)
+    collector.add(*SAID)
+    collector.withheld = {"content_withheld": "no role content"}
+    app = shown(links.SEARCH, text="late")
+    assert "needs a key with the role content" in texts(app)
