@@ -75,8 +75,15 @@ class SqlDesk:
         self._places = threading.BoundedSemaphore(self.options.at_once)
 
     def tables(self) -> dict[str, pa.Schema]:
-        """Return the columns of each table that may be read."""
-        return table_schemas(self._database)
+        """Return the columns of each table that may be read.
+
+        Raises:
+            StoreError: the store could not answer.
+        """
+        try:
+            return table_schemas(self._database)
+        except duckdb.Error as error:
+            raise StoreError(f"the store could not answer: {type(error).__name__}") from error
 
     def statement(self, text: str, access: Access, *, max_rows: int = DEFAULT_ROWS) -> Statement:
         """Return a statement that is ready to run.
@@ -210,21 +217,31 @@ class Statement:
 
 
 class _Process:
-    """A process for one statement, killed at the end whatever it does."""
+    """A process for one statement, killed at the end whatever it does.
+
+    Raises:
+        StoreError: it cannot be started.
+    """
 
     def __init__(self) -> None:
-        ours, theirs = socket.socketpair()
-        self._socket = ours
+        try:
+            self._socket, theirs = socket.socketpair()
+        except OSError as error:
+            raise _not_started(error) from error
+        self.channel = Channel(self._socket)
         with theirs:
-            self._process = subprocess.Popen(  # noqa: S603 - our own module
-                [sys.executable, "-s", *_MODULE],
-                stdin=theirs.fileno(),
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                cwd=Path(__file__).anchor,
-                env=_environment(),
-            )
-        self.channel = Channel(ours)
+            try:
+                self._process = subprocess.Popen(  # noqa: S603 - our own module
+                    [sys.executable, "-s", *_MODULE],
+                    stdin=theirs.fileno(),
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    cwd=Path(__file__).anchor,
+                    env=_environment(),
+                )
+            except OSError as error:
+                self._socket.close()
+                raise _not_started(error) from error
 
     def kill(self) -> None:
         self._process.kill()
@@ -241,7 +258,11 @@ class _Process:
 def _environment() -> dict[str, str]:
     """No setting and no secret of ours: only where Python finds its modules."""
     kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "SYSTEMROOT") if name in os.environ}
-    return kept | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "PYTHONDONTWRITEBYTECODE": "1"}
+    return kept | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+
+
+def _not_started(error: OSError) -> StoreError:
+    return StoreError(f"no process for the statement could be started: {error.strerror}; try again in a moment")
 
 
 def _said(body: bytearray) -> dict[str, Any]:
