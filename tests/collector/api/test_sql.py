@@ -19,7 +19,7 @@ from support.records import make_record
 from tracehold_collector.access.journal import Entry
 from tracehold_collector.access.reading import Asked, read_log
 from tracehold_collector.serve import CollectorServer
-from tracehold_collector.sql import desk as desks
+from tracehold_collector.sql import process as processes
 from tracehold_collector.sql.desk import SqlOptions
 
 Serve = Callable[..., CollectorServer]
@@ -206,17 +206,17 @@ def test_an_answer_that_was_cut_says_so(filled: CollectorServer) -> None:
 def test_when_the_asker_hangs_up_the_statement_is_stopped(
     filled: CollectorServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    processes: list[Any] = []
-    real = desks._Process.__init__
+    begun: list[Any] = []
+    real = processes.Process.__init__
 
     def init(self: Any) -> None:
         real(self)
-        processes.append(self._process)
+        begun.append(self._process)
 
-    monkeypatch.setattr(desks._Process, "__init__", init)
+    monkeypatch.setattr(processes.Process, "__init__", init)
     with pytest.raises(httpx.ReadTimeout):
         post(filled, WITHOUT_END, timeout=2.0)
-    wait_for(lambda: processes[0].returncode is not None, what="the end of the process", within_s=10)
+    wait_for(lambda: begun[0].returncode is not None, what="the end of the process", within_s=10)
     assert post(filled, "SELECT 1").status_code == 200
 
 

@@ -11,7 +11,7 @@ import pytest
 from support.processes import wait_for
 from support.records import make_record
 from tracehold_collector.core.errors import QueryError, StoreError, ThrottledError
-from tracehold_collector.sql import desk as desks
+from tracehold_collector.sql import process as processes
 from tracehold_collector.sql.desk import SqlDesk, SqlOptions
 from tracehold_collector.store.database import Database
 from tracehold_collector.store.reader import Access
@@ -31,15 +31,15 @@ def writer(database: Database) -> Iterator[Writer]:
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The processes that statements were given, as they start."""
-    processes: list[Any] = []
-    real = desks._Process.__init__
+    begun: list[Any] = []
+    real = processes.Process.__init__
 
     def init(self: Any) -> None:
         real(self)
-        processes.append(self._process)
+        begun.append(self._process)
 
-    monkeypatch.setattr(desks._Process, "__init__", init)
-    return processes
+    monkeypatch.setattr(processes.Process, "__init__", init)
+    return begun
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_an_answer_without_rows_has_its_columns(database: Database) -> None:
 def test_a_process_that_breaks_or_lies_is_an_error_and_nothing_more(
     database: Database, monkeypatch: pytest.MonkeyPatch, program: str
 ) -> None:
-    monkeypatch.setattr(desks, "_MODULE", ("-c", program))
+    monkeypatch.setattr(processes, "_MODULE", ("-c", program))
     with pytest.raises(QueryError, match="ended the process that ran it"):
         SqlDesk(database).statement("SELECT 1", ALL).run()
 
