@@ -34,9 +34,9 @@ def queries_page() -> str:
     lines = [
         *_head("Named queries", "the headers of `queries/tracehold_queries/sql/*.sql`"),
         "Each question below is one `.sql` file. Ask it with `tracehold query NAME -p parameter=value`, or over HTTP at",
-        "`/api/v1/queries/NAME?parameter=value`. The answer is JSON, CSV (`Accept: text/csv`) or Arrow",
-        "(`Accept: application/vnd.apache.arrow.stream`). A list is given by repeating the parameter. Times are UTC. An",
-        "empty value means unknown, never zero.",
+        "`/api/v1/queries/NAME?parameter=value`. The answer is JSON; `format=csv`, `parquet` or `arrow`, or the header `Accept`,",
+        "asks for another form. A list is given by repeating the parameter. Times are UTC. An empty value means unknown, never",
+        "zero.",
         "",
         *_table(
             ["name", "question", "asked by"],
@@ -470,8 +470,63 @@ def needs_block() -> str:
     )
 
 
+def api_page() -> str:
+    """Every HTTP address, from the OpenAPI document."""
+    from tracehold_collector.api.app import make_routes
+    from tracehold_collector.api.contract.document import build_document
+
+    document = build_document(make_routes())
+    lines = [
+        *_head("The HTTP API", "the OpenAPI document that the collector serves at `/openapi.json`"),
+        "A running collector serves the whole contract as OpenAPI 3.1: parameters, bodies, answers and errors of each address,",
+        "each named query with the types of its columns. Point Swagger UI, a generator of clients or a fuzzer at it:",
+        "",
+        "```sh",
+        'curl -H "Authorization: Bearer $TRACEHOLD_API_KEY" http://127.0.0.1:4318/openapi.json',
+        "```",
+        "",
+        "A test calls every operation with generated requests and holds what comes back to the document. A key is shown as",
+        "`Authorization: Bearer KEY` or `x-api-key: KEY`. Errors are JSON, `error` and often `hint`; OTLP and Jaeger's API have",
+        "their own forms. What Jaeger's answers hold is documented by Jaeger.",
+    ]
+    for tag, title in _TAGS.items():
+        lines += ["", f"## {title}", ""]
+        lines += _table(
+            ["address", "role", "what", "parameters"],
+            [
+                [f"`{method.upper()} {path}`", _role(operation), operation["summary"], _parameter_names(operation)]
+                for path, methods in document["paths"].items()
+                for method, operation in methods.items()
+                if operation["tags"] == [tag]
+            ],
+        )
+    return _page(lines)
+
+
+_TAGS: Final = {
+    "ingest": "What agents send",
+    "ask": "What people, dashboards and scripts ask",
+    "jaeger": "Jaeger's query API",
+    "operate": "For whoever runs it",
+}
+
+
+def _role(operation) -> str:
+    found = re.search(r"Needs the role `(\w+)`", operation["description"])
+    return f"`{found[1]}`" if found else "none"
+
+
+def _parameter_names(operation) -> str:
+    return ", ".join(
+        f"`{one['name']}`" + (" (required)" if one["required"] else "")
+        for one in operation["parameters"]
+        if one["in"] == "query"
+    )
+
+
 PAGES: Final[dict[str, Callable[[], str]]] = {
     "queries.md": queries_page,
+    "api.md": api_page,
     "cli.md": cli_page,
     "dialects.md": dialects_page,
     "recorded.md": recorded_page,
