@@ -14,9 +14,13 @@ from tracehold_collector.api.contract.schemas import MOMENT, TEXT, Schema, ref
 from tracehold_collector.api.export import COUNT_HEADER
 from tracehold_collector.api.forms import FORMATS
 from tracehold_collector.api.reads import MAX_CONTENTS
+from tracehold_collector.api.search import MAX_HITS, MAX_SECONDS
 from tracehold_collector.api.sql import CUT_HEADER
 from tracehold_collector.export.files import FORMS as EXPORT_FORMS
 from tracehold_collector.export.selection import FIELDS, MAX_CHARS
+from tracehold_collector.search.needle import MAX_TEXT_CHARS
+from tracehold_collector.store.filters import FILTERS, MAX_VALUE_CHARS
+from tracehold_collector.store.following import PAGE_ROWS
 
 BINARY: Final[Schema] = {}
 """OpenAPI 3.1: a body of a binary media type has no schema."""
@@ -126,6 +130,11 @@ _SEARCH3: Final = (
     Parameter("query.raw_traces", _FLAG),
 )
 
+_FILTERED: Final = tuple(
+    Parameter(name, {"type": "string", "minLength": 1, "maxLength": MAX_VALUE_CHARS}, f"only events of this {name}")
+    for name in FILTERS
+)
+
 OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
     ("POST", "/v1/events"): Operation(
         answers={_JSON: ref("Taken")},
@@ -160,6 +169,28 @@ OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
             ),
         ),
         refusals=(400, 503),
+    ),
+    ("GET", "/api/v1/search/content"): Operation(
+        {"application/x-ndjson": BINARY},
+        (
+            Parameter("text", {"type": "string", "minLength": 1, "maxLength": MAX_TEXT_CHARS}, "looked for", True),
+            Parameter("since", MOMENT, "only what started from then on"),
+            Parameter("until", MOMENT, "only what started before then"),
+            Parameter("limit", {"type": "integer", "minimum": 1, "maximum": MAX_HITS}, "hits at most"),
+            Parameter("seconds", {"type": "integer", "minimum": 1, "maximum": MAX_SECONDS}, "how long at most"),
+            Parameter("cursor", TEXT, "where an earlier search was ended, as its last line says"),
+            *_FILTERED,
+        ),
+        refusals=(400, 429, 503),
+    ),
+    ("GET", "/api/v1/tail"): Operation(
+        {"text/event-stream": BINARY},
+        (
+            Parameter("denials", _FLAG, "only what gates stopped"),
+            Parameter("last", {"type": "integer", "minimum": 0, "maximum": PAGE_ROWS}, "past events to begin with"),
+            *_FILTERED,
+        ),
+        refusals=(400, 429, 503),
     ),
     ("GET", "/api/v1/sql"): Operation({_JSON: ref("SqlTables")}),
     ("POST", "/api/v1/sql"): Operation(
