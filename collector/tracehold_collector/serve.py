@@ -19,9 +19,9 @@ from urllib.parse import unquote
 
 import structlog
 import uvicorn
+from tracehold.core.clock import now_ns
 from tracehold.core.errors import ConfigurationError
 
-from tracehold.core.clock import now_ns
 from tracehold_collector.access.book import KeyBook
 from tracehold_collector.access.gate import Gate
 from tracehold_collector.access.journal import AccessLog

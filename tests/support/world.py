@@ -7,8 +7,9 @@ from typing import Any
 
 import httpx
 import orjson
-from support.asking import Asker
 from tracehold_collector.serve import CollectorServer
+
+from support.asking import Asker
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 START = 1_780_000_000_000_000_000
@@ -74,9 +75,7 @@ class World:
 
     def send(self, *spans: Json, resource: Json | None = None, scope: Json | None = None) -> Json:
         """Send spans as OTLP/JSON; the answer, which must be 200."""
-        body = {
-            "resourceSpans": [{"resource": resource or {}, "scopeSpans": [{"scope": scope or {}, "spans": spans}]}]
-        }
+        body = {"resourceSpans": [{"resource": resource or {}, "scopeSpans": [{"scope": scope or {}, "spans": spans}]}]}
         answer = self.post(json.dumps(body).encode())
         assert answer.status_code == 200, answer.text
         found: Json = answer.json()

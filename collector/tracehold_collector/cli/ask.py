@@ -125,7 +125,9 @@ def denials(
 def spend(
     since: Annotated[
         str | None,
-        typer.Option(help="From this day on, in the time zone (2026-11-29), or this moment, UTC (2026-11-29T17:00:00)."),
+        typer.Option(
+            help="From this day on, in the time zone (2026-11-29), or this moment, UTC (2026-11-29T17:00:00)."
+        ),
     ] = None,
     until: Annotated[
         str | None, typer.Option(help="Before this day, in the time zone, or before this moment, UTC.")

@@ -122,7 +122,18 @@ PERIODS = {
 
 
 def by_command(world: World, zone: str, first: date, until: date) -> list[dict[str, Any]]:
-    arguments = ["spend", "--since", f"{first}", "--until", f"{until}", "--timezone", zone, "--json", "--url", world.url]
+    arguments = [
+        "spend",
+        "--since",
+        f"{first}",
+        "--until",
+        f"{until}",
+        "--timezone",
+        zone,
+        "--json",
+        "--url",
+        world.url,
+    ]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     return [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
