@@ -1,80 +1,160 @@
-"""Durable OTLP/HTTP ingest over loopback: the collector, and a floor that only parses, appends and syncs.
+"""Durable OTLP/HTTP ingest over loopback: the collector, MLflow when there is one, and a floor that parses and syncs.
 
-Requests hold 100 spans of about 20 attributes, pre-serialised; ids are unique to each. Closed loop over keep-alive
-connections; the client shares the machine's cores. Every answered span is then counted in the store.
+Requests hold spans of about 20 attributes, pre-serialised; ids are unique to each. Closed loop over keep-alive
+connections; the client shares the machine's cores. Every answered span is then counted in the store. CPU and memory are
+those of the server's whole process tree.
 """
 
 from __future__ import annotations
 
 import http.client
-import os
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import big_store
 import servers
 import spans
+import trees
 from figures import percentile, table
 
-SPANS = 100
 PACED = 5_000
-"""Spans a second: the goal, whose latency is what a sender would see."""
+"""Spans a second, for the latency a sender sees below the limit."""
 
 
-def run(seconds: float) -> None:
-    """Measure and print."""
+@dataclass(frozen=True)
+class Load:
+    """One phase: how many senders, how many spans in a request, and spans a second if not as fast as they are taken."""
+
+    senders: int
+    size: int
+    pace: int | None = None
+
+    def __str__(self) -> str:
+        pace = f", {self.pace:,}/s" if self.pace else ""
+        return f"{self.senders} x {self.size}{pace}"
+
+
+LOADS = (Load(1, 100), Load(4, 100), Load(4, 100, PACED), Load(1, 512), Load(4, 512), Load(16, 512))
+PEER_LOADS = (Load(1, 100), Load(4, 512))
+
+
+@dataclass
+class Server:
+    """A receiver under load."""
+
+    name: str
+    port: int
+    pid: int
+    folder: Path
+    headers: dict[str, str] = field(default_factory=dict)
+    sent: int = 0
+
+
+def run(seconds: float, mlflow_python: str | None, stored: int) -> None:
+    """Measure and print.
+
+    Args:
+        seconds: how long each phase lasts.
+        mlflow_python: an interpreter that has MLflow, if any.
+        stored: millions of events that are in the collector's store already.
+    """
     rows = []
-    for name, start in (("collector", servers.start_collector), ("floor: parse, append, fsync", servers.start_floor)):
-        with tempfile.TemporaryDirectory() as folder:
-            port, process = start(Path(folder))
-            try:
-                server = (name, port, process.pid, Path(folder))
-                phases = [
-                    _phase(*server, senders, seconds, pace) for senders, pace in ((1, None), (4, None), (4, PACED))
-                ]
-            finally:
-                servers.stop(process)
-            rows += phases
-            if name == "collector":
-                _check(Path(folder), sum(row[-1] for row in rows))
+    rates: dict[tuple[str, str], float] = {}
+    with _collector(stored) as server:
+        rows += [_phase(server, load, seconds, rates) for load in LOADS]
+    if mlflow_python:
+        with _mlflow(mlflow_python) as server:
+            rows += [_phase(server, load, seconds, rates) for load in PEER_LOADS]
+    with _started("floor: parse, append, fsync", servers.start_floor) as server:
+        rows += [_phase(server, load, seconds, rates) for load in PEER_LOADS]
+    title = f"Into a store of {stored} million events" if stored else "Into the store"
     columns = (
-        "durable OTLP/HTTP, 100 spans a request",
-        "senders",
+        "durable OTLP/HTTP",
+        "senders x spans",
         "spans/s",
         "p50 ms",
         "p99 ms",
-        "server CPU us/span",
+        "CPU us/span",
         "bytes/span",
+        "peak MB (PSS)",
         "spans",
     )
-    table("Into the store", columns, rows)
+    table(title, columns, rows)
+    for load in map(str, PEER_LOADS):
+        if ("MLflow", load) in rates:
+            print(f"{load}: {rates['collector', load] / rates['MLflow', load]:.1f} times MLflow")
 
 
-def _phase(
-    name: str, port: int, pid: int, folder: Path, connections: int, seconds: float, pace: int | None
-) -> tuple[object, ...]:
-    """Send for `seconds`: as fast as answers come, or `pace` spans a second, late ones counting from when they were due."""
-    template = spans.template(SPANS)
+@contextmanager
+def _collector(stored: int) -> Iterator[Server]:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if stored:
+            print(f"making a store of {stored} million events: {big_store.build(folder, stored * 1_000_000):.0f} s")
+        before = servers.events_stored(folder) if stored else 0
+        begun = time.perf_counter()
+        port, process = servers.start_collector(folder)
+        print(f"the collector was ready after {time.perf_counter() - begun:.1f} s")
+        server = Server("collector", port, process.pid, folder)
+        try:
+            # The first larger request starts the decoder processes.
+            _phase(server, Load(1, 100), 2.0, {})
+            yield server
+        finally:
+            servers.stop(process)
+        found = servers.events_stored(folder) - before
+        if found < server.sent:
+            raise SystemExit(f"{server.sent} spans were acknowledged, the store holds {found}")
+
+
+@contextmanager
+def _mlflow(python: str) -> Iterator[Server]:
+    with _started("MLflow", lambda folder: servers.start_mlflow(folder, python)) as server:
+        server.headers["x-mlflow-experiment-id"] = "0"
+        # Its first requests load what it needs, for ten seconds and more.
+        _phase(server, Load(1, 100), 15.0, {})
+        yield server
+
+
+@contextmanager
+def _started(name: str, start: Callable[[Path], tuple[int, servers.Process]]) -> Iterator[Server]:
+    with tempfile.TemporaryDirectory() as folder:
+        port, process = start(Path(folder))
+        try:
+            yield Server(name, port, process.pid, Path(folder))
+        finally:
+            servers.stop(process)
+
+
+def _phase(server: Server, load: Load, seconds: float, rates: dict[tuple[str, str], float]) -> tuple[object, ...]:
+    """Send for `seconds`: as fast as answers come, or at the load's pace, late ones counting from when they were due."""
+    template = spans.template(load.size)
     latencies: list[float] = []
-    first = (connections + (pace or 0)) * 10_000_000
+    first = time.time_ns() // 1000
     numbers = iter(range(first, 2**62))
     lock = threading.Lock()
-    before_cpu, before_disk = _cpu_s(pid), _disk(folder)
+    before_cpu, before_disk = trees.cpu_s(server.pid), _disk(server.folder)
+    peak = 0.0
     begun = time.perf_counter()
     deadline = begun + seconds
 
     def send() -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", port)
+        connection = http.client.HTTPConnection("127.0.0.1", server.port)
+        headers = {"Content-Type": "application/x-protobuf", **server.headers}
         while time.perf_counter() < deadline:
             with lock:
                 number = next(numbers)
             body = template.body(number)
             started = time.perf_counter()
-            if pace is not None:
-                started = begun + (number - first) * SPANS / pace
+            if load.pace is not None:
+                started = begun + (number - first) * load.size / load.pace
                 time.sleep(max(0.0, started - time.perf_counter()))
-            connection.request("POST", "/v1/traces", body, {"Content-Type": "application/x-protobuf"})
+            connection.request("POST", "/v1/traces", body, headers)
             answer = connection.getresponse()
             answer.read()
             if answer.status == 200:
@@ -82,35 +162,28 @@ def _phase(
             else:
                 time.sleep(0.05)
 
-    threads = [threading.Thread(target=send) for _ in range(connections)]
-    started = time.perf_counter()
+    threads = [threading.Thread(target=send) for _ in range(load.senders)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
-    elapsed = time.perf_counter() - started
-    sent = len(latencies) * SPANS
+        while thread.is_alive():
+            thread.join(0.5)
+            peak = max(peak, trees.pss_mb(server.pid))
+    elapsed = time.perf_counter() - begun
+    sent = len(latencies) * load.size
+    server.sent += sent
+    rates[server.name, str(load)] = sent / elapsed
     return (
-        name,
-        f"{connections}, {pace:,}/s" if pace else connections,
+        server.name,
+        load,
         f"{sent / elapsed:,.0f}",
         f"{percentile(latencies, 0.5):.1f}",
         f"{percentile(latencies, 0.99):.1f}",
-        f"{(_cpu_s(pid) - before_cpu) / sent * 1e6:.0f}",
-        f"{(_disk(folder) - before_disk) / sent:,.0f}",
+        f"{(trees.cpu_s(server.pid) - before_cpu) / sent * 1e6:.0f}",
+        f"{(_disk(server.folder) - before_disk) / sent:,.0f}",
+        f"{peak:,.0f}",
         sent,
     )
-
-
-def _check(folder: Path, sent: int) -> None:
-    stored = servers.events_stored(folder)
-    if stored < sent:
-        raise SystemExit(f"{sent} spans were acknowledged, the store holds {stored}")
-
-
-def _cpu_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _disk(folder: Path) -> int:

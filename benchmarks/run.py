@@ -37,6 +37,8 @@ class Chosen:
     other: peer.Side | None
     engine: peer.Side | None
     sizes: engine.Sizes
+    mlflow: str | None
+    stored: int
 
 
 PARTS: dict[str, Callable[[Chosen], None]] = {
@@ -46,7 +48,7 @@ PARTS: dict[str, Callable[[Chosen], None]] = {
     "gates": lambda chosen: gates.run(chosen.calls),
     "locked": lambda chosen: locked.run(chosen.ours, chosen.other),
     "engine": lambda chosen: engine.run(chosen.ours, chosen.engine, chosen.sizes),
-    "ingest": lambda chosen: ingest.run(chosen.seconds),
+    "ingest": lambda chosen: ingest.run(chosen.seconds, chosen.mlflow, chosen.stored),
 }
 
 
@@ -62,6 +64,8 @@ def main() -> None:
     parser.add_argument("--python", help="the interpreter that runs ours beside it; default this one")
     parser.add_argument("--open-runs", type=int, default=1_000, help="runs the engine recovers; the goal is for 10,000")
     parser.add_argument("--finished-runs", type=int, default=10_000, help="runs its memory must not grow over")
+    parser.add_argument("--mlflow-python", help="an interpreter that has MLflow, whose OTLP endpoint is the peer")
+    parser.add_argument("--stored", type=int, default=0, help="million events in the store before ingest begins")
     given = parser.parse_args()
     print(f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.machine()} {platform.system()}\n")
     chosen = Chosen(
@@ -72,6 +76,8 @@ def main() -> None:
         *peer.sides(given.python, given.peer_python),
         engine=peer.sides(given.python, given.peer_python, peer.ENGINE_FACTS)[1],
         sizes=engine.Sizes(given.rounds, given.open_runs, given.finished_runs),
+        mlflow=given.mlflow_python,
+        stored=given.stored,
     )
     for name in given.only or PARTS:
         PARTS[name](chosen)

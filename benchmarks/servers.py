@@ -14,22 +14,31 @@ import duckdb
 import floor_server
 
 HERE = Path(__file__).parent
+Process = subprocess.Popen[bytes]
 
 
-def start_collector(folder: Path) -> tuple[int, subprocess.Popen[bytes]]:
+def start_collector(folder: Path) -> tuple[int, Process]:
     """Serve the store in `folder`; return the port and the process once it answers."""
     port = floor_server.free_port()
     program = str(Path(sys.executable).with_name("tracehold"))
     return port, _start([program, "collect", "--port", str(port), "--grpc-port", "0", "--data-dir", str(folder)], port)
 
 
-def start_floor(folder: Path) -> tuple[int, subprocess.Popen[bytes]]:
+def start_floor(folder: Path) -> tuple[int, Process]:
     """The same for the server that only parses, appends and syncs."""
     port = floor_server.free_port()
     return port, _start([sys.executable, str(HERE / "floor_server.py"), str(port), str(folder / "journal")], port)
 
 
-def stop(process: subprocess.Popen[bytes]) -> None:
+def start_mlflow(folder: Path, python: str) -> tuple[int, Process]:
+    """The same for MLflow on SQLite with one worker, run by an interpreter that has it."""
+    port = floor_server.free_port()
+    store = f"sqlite:///{folder / 'mlflow.db'}"
+    command = [python, "-m", "mlflow", "server", "--backend-store-uri", store, "--port", str(port), "--workers", "1"]
+    return port, _start(command, port, path="/health")
+
+
+def stop(process: Process) -> None:
     """End it and wait; one that has ended is left alone."""
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
@@ -43,13 +52,13 @@ def events_stored(folder: Path) -> int:
     return int(stored)
 
 
-def _start(command: list[str], port: int) -> subprocess.Popen[bytes]:
+def _start(command: list[str], port: int, path: str = "/readyz") -> Process:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TRACEHOLD_")}
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment, start_new_session=True)
     for _ in range(600):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
         try:
-            connection.request("GET", "/readyz")
+            connection.request("GET", path)
             if connection.getresponse().status == 200:
                 return process
         except OSError:

@@ -469,6 +469,9 @@ def _imports(title: str, names: ImportMap, absence: str) -> list[str]:
     ]
 
 
+_MADE_DEFAULTS = {"data_dir": "the platform's user data folder", "decoders": "one a core, at least 2"}
+
+
 def settings_block() -> str:
     """The collector's settings as a table."""
     from tracehold_collector.core.settings import CollectorSettings
@@ -477,7 +480,7 @@ def settings_block() -> str:
     rows = []
     for name, field in CollectorSettings.model_fields.items():
         flag = f"--{name.replace('_', '-')}"
-        default = "the platform's user data folder" if field.default_factory else field.default
+        default = _MADE_DEFAULTS[name] if field.default_factory else field.default
         rows.append(
             [
                 f"`{name}`",

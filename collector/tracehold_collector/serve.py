@@ -26,6 +26,7 @@ from tracehold_collector.access.book import KeyBook
 from tracehold_collector.access.gate import Gate
 from tracehold_collector.access.journal import AccessLog
 from tracehold_collector.api.app import build_app
+from tracehold_collector.api.connection import BoundedConnection
 from tracehold_collector.api.otlp_grpc import OtlpGrpcServer
 from tracehold_collector.budgets import Budgets, load_budgets
 from tracehold_collector.budgets.watch import BudgetWatch
@@ -39,9 +40,11 @@ from tracehold_collector.core.tls import Certificate
 from tracehold_collector.decoders.decoder import Decoder, DecoderSettings
 from tracehold_collector.decoders.pool import DecoderPool
 from tracehold_collector.forward import Forwarder
+from tracehold_collector.lifecycle import Lifecycle
 from tracehold_collector.pipeline import Intake
 from tracehold_collector.pricing import PriceBook, load_prices
 from tracehold_collector.repricing import Repricer
+from tracehold_collector.sql.desk import SqlDesk, SqlOptions
 from tracehold_collector.store.database import FILE_NAME, Database, DatabaseOptions
 from tracehold_collector.store.mapping_versions import note_mapping
 from tracehold_collector.store.reader import Reader
@@ -95,6 +98,8 @@ class CollectorServer:
             raise
         config = uvicorn.Config(
             self._app,
+            http=BoundedConnection,
+            ws="none",
             log_config=None,
             access_log=False,
             server_header=False,
@@ -162,6 +167,7 @@ class CollectorServer:
     def stop(self) -> None:
         """Ask the server to end; `run` then returns."""
         self._intake.stopping = True
+        self.lifecycle.stopping = True
         self._server.should_exit = True
 
     def close(self) -> None:
@@ -176,6 +182,7 @@ class CollectorServer:
         if self.decoders is not None:
             self.decoders.close()
         self.writer.close()
+        self.lifecycle.close()
         if self.forwarder is not None:
             self.forwarder.close()
         self.database.close()
@@ -222,21 +229,33 @@ class CollectorServer:
         if settings.forward:
             secret = settings.forward_headers
             self.forwarder = Forwarder(
-                settings.forward, headers=parse_headers(secret.get_secret_value()) if secret else None
+                self.database,
+                settings.data_dir,
+                settings.forward,
+                headers=parse_headers(secret.get_secret_value()) if secret else None,
+                since=settings.forward_from,
             )
         self.writer = Writer(
             self.database,
             WriterOptions(max_queued=settings.max_queued),
-            on_commit=self.forwarder.submit if self.forwarder else None,
+            on_commit=self.forwarder.wake if self.forwarder else None,
         )
         limits = replace(DEFAULT_LIMITS, max_body_bytes=settings.max_body_bytes)
         decoding = DecoderSettings(key, limits, files)
         self.decoders = DecoderPool(decoding, settings.decoders) if settings.decoders else None
         self._intake = Intake(self.writer, Decoder(decoding, prices), limits, self.decoders)
         self.repricer = Repricer(self.database, self.writer, prices)
-        self._grpc = OtlpGrpcServer(self._intake, gate=self.gate, log=self._access_log, certificate=self._certificate)
+        self.lifecycle = Lifecycle(self.database, settings.data_dir, lambda: self.writer.stats.commits)
+        self._grpc = OtlpGrpcServer(
+            self._intake,
+            gate=self.gate,
+            log=self._access_log,
+            lifecycle=self.lifecycle,
+            certificate=self._certificate,
+        )
         reader = Reader(self.database, timeout_s=settings.query_timeout_s)
-        budgets = Budgets(written, reader, Pseudonyms(key, settings.tenant))
+        pseudonyms = Pseudonyms(key, settings.tenant)
+        budgets = Budgets(written, reader, pseudonyms)
         self.budget_watch = BudgetWatch(budgets)
         self._app = build_app(
             database=self.database,
@@ -246,13 +265,22 @@ class CollectorServer:
             gate=self.gate,
             access_log_file=self._access_log,
             data_dir=settings.data_dir,
+            pseudonyms=pseudonyms,
+            lifecycle=self.lifecycle,
             forwarder=self.forwarder,
             repricer=self.repricer,
             watch=self.budget_watch,
             budgets=budgets,
+            sql=SqlDesk(
+                self.database,
+                SqlOptions(timeout_s=settings.query_timeout_s, memory_bytes=settings.sql_memory_mb * 1024 * 1024),
+            ),
         )
+        self.lifecycle.start()
         self.repricer.start()
         self.budget_watch.start()
+        if self.forwarder is not None:
+            self.forwarder.start()
 
     def _open_gate(self) -> None:
         settings = self.settings
@@ -261,7 +289,7 @@ class CollectorServer:
         self.gate = Gate(self.keys, api_key=api_key, tenant=settings.tenant)
         try:
             self._refuse_without_key()
-            self._access_log = AccessLog(settings.data_dir)
+            self._access_log = AccessLog(settings.data_dir, settings.access_log_days)
         except BaseException:
             self.keys.close()
             raise

@@ -17,9 +17,7 @@ st.html(ASSETS / "style.css")
 st.logo(str(ASSETS / "logo.svg"), size="large")
 
 PAGES = {
-    links.OVERVIEW: st.Page(
-        overview.render, title="Overview", icon=":material/dashboard:", url_path="overview", default=True
-    ),
+    links.OVERVIEW: st.Page(overview.render, title="Overview", icon=":material/dashboard:", default=True),
     links.RUNS: st.Page(runs.render, title="Runs", icon=":material/list:", url_path="runs"),
     links.RUN: st.Page(run.render, title="Run", icon=":material/waterfall_chart:", url_path="run"),
     links.DENIALS: st.Page(denials.render, title="Gate denials", icon=":material/block:", url_path="denials"),
@@ -28,4 +26,6 @@ PAGES = {
 }
 
 links.register(PAGES)
-st.navigation(list(PAGES.values()), position="top").run()
+# The first page's address is "/": Streamlit gives it no other. Whoever types its name gets there all the same.
+by_name = st.Page(links.to_overview, title="Overview", url_path=links.OVERVIEW, visibility="hidden")
+st.navigation([*PAGES.values(), by_name], position="top").run()

@@ -24,6 +24,11 @@ def register(pages: Mapping[str, Any]) -> None:
     st.session_state[_STATE] = dict(pages)
 
 
+def to_overview() -> None:
+    """Go to the first page at once."""
+    st.switch_page(_page(OVERVIEW))
+
+
 def to_run(run_id: str, tenant: str | None = None, event_id: str | None = None) -> None:
     """Go to a run, and to one of its events, at once."""
     st.switch_page(_page(RUN), query_params=_present(run_id=run_id, tenant=tenant, event_id=event_id))

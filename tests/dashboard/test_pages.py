@@ -255,3 +255,39 @@ def test_text_of_a_trace_is_never_markdown_or_html(collector, page):
         assert "javascript" not in f"{metric.label}{metric.value}"
     assert all("javascript" not in element.label for element in [*app.button, *app.get("page_link")])
     assert len(app.html) == 1, "only the style sheet"
+
+
+def test_the_overviews_name_as_an_address_leads_to_the_overview(collector):
+    collector.add(*EVENTS)
+    app = AppTest.from_file(str(launch.APP), default_timeout=60)
+    app.run()
+    app._page_hash = calc_hash(links.OVERVIEW)
+    app.run()
+    assert not app.exception
+    assert [title.value for title in app.title] == ["Overview"]
+
+
+def test_the_overview_says_when_and_why_nothing_was_recorded(collector):
+    collector.add(*EVENTS)
+    insert = (
+        "INSERT INTO collector_events (event_id, type, cause, started_at, ended_at, refused, version, recorded_at) "
+        "VALUES (uuid(), ?, ?, ?, ?, ?, '0', 0)"
+    )
+    collector.connection.execute(insert, ["gap", "first_start", None, T0, None])
+    collector.connection.execute(insert, ["gap", "killed_or_crashed", T0, T0 + 90 * SECOND, None])
+    collector.connection.execute(insert, ["pause", "disk_full", T0, T0 + 5 * SECOND, 7])
+    page = shown(links.OVERVIEW)
+    assert "Not recorded" in texts(page)
+    assert "killed_or_crashed" in cells(page)
+    assert "disk_full" in cells(page)
+    assert "first_start" not in cells(page)
+
+
+def test_a_store_that_began_lately_misses_nothing(collector):
+    collector.add(*EVENTS)
+    collector.connection.execute(
+        "INSERT INTO collector_events (event_id, type, cause, ended_at, version, recorded_at) "
+        "VALUES (uuid(), 'gap', 'first_start', ?, '0', 0)",
+        [T0],
+    )
+    assert "Not recorded" not in texts(shown(links.OVERVIEW))

@@ -95,6 +95,14 @@ def test_the_overview_shows_runs_denials_and_spend(page: Page, demo: str) -> Non
     no_exception(page)
 
 
+def test_the_overviews_name_typed_as_an_address_leads_there(page: Page, demo: str) -> None:
+    open_page(page, demo, "overview")
+    expect(page.locator("body")).to_contain_text(re.compile(r"Runs.*27.*Gate denials", re.DOTALL))
+    expect(page.locator("body")).not_to_contain_text("Page not found")
+    expect(page.get_by_text("Overview", exact=True)).to_have_count(2)  # the title and one entry of the menu
+    no_exception(page)
+
+
 def test_the_runs_page_lists_recorded_and_live_runs(page: Page, demo: str) -> None:
     open_page(page, demo, "runs")
     no_exception(page)

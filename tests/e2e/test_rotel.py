@@ -29,6 +29,8 @@ from tracehold.core.ids import run_root_span_id, run_trace_id
 from tracehold.observability.exporters.otel import OTelExporter
 from tracehold_collector.core.record import Record
 from tracehold_collector.forward import Forwarder, to_otlp
+from tracehold_collector.store.database import FILE_NAME, Database
+from tracehold_collector.store.writer import Writer
 
 pytestmark = pytest.mark.xdist_group("rotel")
 
@@ -268,7 +270,25 @@ def test_a_denial_and_a_failure_are_told_apart_behind_another_receiver(rotel):  
     assert (failed.status.code, attributes_of(failed)["result"]) == (2, "Grüße")
 
 
-def test_forwarded_records_reach_another_receiver_byte_for_byte(rotel):
+@pytest.fixture
+def forward(tmp_path):
+    """Store records, forward them to an address, and return how it went."""
+    database = Database(tmp_path / FILE_NAME)
+    writer = Writer(database)
+
+    def forward_to(url, records):
+        writer.submit(records).result(20)
+        forwarder = Forwarder(database, tmp_path, url, since="start")
+        forwarder.start()
+        assert forwarder.close(20) is True
+        return forwarder.status()
+
+    yield forward_to
+    writer.close()
+    database.close()
+
+
+def test_forwarded_records_reach_another_receiver_byte_for_byte(rotel, forward):
     url, sink = rotel
     records = [
         record(1, kind="run", type="run_end", span_id=run_root_span_id(RUN), parent_span_id=None, agent="support"),
@@ -276,9 +296,7 @@ def test_forwarded_records_reach_another_receiver_byte_for_byte(rotel):
         record(3, kind="gate", name="rm", status="blocked", decision="denied", rule="no-shell"),
         RECEIVED,
     ]
-    forwarder = Forwarder(url)
-    forwarder.submit(records)
-    assert forwarder.close(20) is True
+    status = forward(url, records)
     arrived = {span.span_id: span.SerializeToString(deterministic=True) for span in sink.wait_for_spans(4)}
     sent = {
         span.span_id: span.SerializeToString(deterministic=True)
@@ -287,14 +305,12 @@ def test_forwarded_records_reach_another_receiver_byte_for_byte(rotel):
         for span in scope.spans
     }
     assert arrived == sent
-    assert (forwarder.stats()["sent"], forwarder.stats()["rejected"]) == (4, 0)
+    assert (status.sent, status.refused) == (4, 0)
 
 
-def test_resource_and_scope_of_a_forwarded_span_survive_another_receiver(rotel):
+def test_resource_and_scope_of_a_forwarded_span_survive_another_receiver(rotel, forward):
     url, sink = rotel
-    forwarder = Forwarder(url)
-    forwarder.submit([RECEIVED])
-    assert forwarder.close(20) is True
+    forward(url, [RECEIVED])
     sink.wait_for_spans(1)
     (group,) = sink.requests[0].resource_spans
     assert {pair.key: pair.value.string_value for pair in group.resource.attributes} == {
@@ -306,17 +322,16 @@ def test_resource_and_scope_of_a_forwarded_span_survive_another_receiver(rotel):
 
 @pytest.mark.slow
 @pytest.mark.external
-def test_phoenix_shows_a_run_of_both_senders():
+def test_phoenix_shows_a_run_of_both_senders(forward):
     """By hand, against a running Arize Phoenix: both ways in give one trace with its spans."""
     url = os.environ.get("PHOENIX_URL")
     if not url:
         pytest.skip("set PHOENIX_URL to a running Phoenix, such as http://127.0.0.1:6006")
     forwarded, exported = uuid.uuid4().hex, uuid.uuid4().hex
-    forwarder = Forwarder(url)
     ids = [uuid.uuid4().hex[:16] for _ in range(2)]
-    forwarder.submit([record(1, run_id=forwarded, trace_id=run_trace_id(forwarded), span_id=own) for own in ids])
-    assert forwarder.close(20) is True
-    assert forwarder.stats()["sent"] == 2
+    trace_id = run_trace_id(forwarded)
+    spans = [record(n, run_id=forwarded, trace_id=trace_id, span_id=own) for n, own in enumerate(ids, 1)]
+    assert forward(url, spans).sent == 2
     export_through_sdk(f"{url}/v1/traces", run_id=exported)
     wait_for_phoenix_spans(url, run_trace_id(forwarded), 2)
     wait_for_phoenix_spans(url, run_trace_id(exported), len(EVENTS))

@@ -92,4 +92,9 @@ def filled(store: Store) -> Store:
     )
     store.add(root | {"type": "run_end", "started_at": T0 + 6 * SECOND, "duration_ns": 6 * SECOND})
     store.add(llm | {"run_id": "run-2", "tenant": "beta", "model": None, "started_at": T0 + 60 * SECOND})
+    store.connection.execute(
+        "INSERT INTO collector_events (event_id, type, cause, started_at, ended_at, version, recorded_at) "
+        "VALUES (uuid(), 'gap', 'stopped', ?, ?, '0', ?)",
+        [T0, T0 + SECOND, T0 + SECOND],
+    )
     return store

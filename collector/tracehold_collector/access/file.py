@@ -14,7 +14,7 @@ from tracehold_collector.core.errors import StoreError, StoreTooNewError
 from tracehold_collector.core.secretfile import load_or_create_key, prepare_folder
 
 SECRET_FILE: Final = "access.key"  # noqa: S105 - a file's name
-_VERSION: Final = 1
+_VERSION: Final = 2
 
 _SCHEMA: Final = """
 BEGIN IMMEDIATE;
@@ -62,9 +62,24 @@ CREATE TABLE IF NOT EXISTS access_log (
 ) STRICT;
 CREATE TRIGGER IF NOT EXISTS access_log_no_update BEFORE UPDATE ON access_log
 BEGIN SELECT RAISE(ABORT, 'the access log only grows'); END;
-CREATE TRIGGER IF NOT EXISTS access_log_no_delete BEFORE DELETE ON access_log
+-- Old lines go, and leave a row here: without one, none can be removed, and no row can say less than six months.
+CREATE TABLE IF NOT EXISTS access_log_trims (
+    at              INTEGER NOT NULL,
+    before          INTEGER NOT NULL,   -- only lines from before this moment were removed
+    lines           INTEGER NOT NULL    -- how many
+) STRICT;
+CREATE TRIGGER IF NOT EXISTS access_log_trims_keep BEFORE INSERT ON access_log_trims
+WHEN NEW.before > NEW.at - 183 * 86400000000000
+BEGIN SELECT RAISE(ABORT, 'the access log keeps lines for six months at least'); END;
+CREATE TRIGGER IF NOT EXISTS access_log_trims_no_update BEFORE UPDATE ON access_log_trims
+BEGIN SELECT RAISE(ABORT, 'what was removed stays told'); END;
+CREATE TRIGGER IF NOT EXISTS access_log_trims_no_delete BEFORE DELETE ON access_log_trims
+BEGIN SELECT RAISE(ABORT, 'what was removed stays told'); END;
+DROP TRIGGER IF EXISTS access_log_no_delete;  -- version 1 refused every removal
+CREATE TRIGGER access_log_no_delete BEFORE DELETE ON access_log
+WHEN OLD.at >= coalesce((SELECT max(before) FROM access_log_trims), 0)
 BEGIN SELECT RAISE(ABORT, 'the access log only grows'); END;
-PRAGMA user_version = 1;
+PRAGMA user_version = 2;
 COMMIT;
 """
 

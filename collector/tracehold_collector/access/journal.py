@@ -1,4 +1,6 @@
-"""The access log: who asked for what, whose data it was, and what was refused. It only grows, and holds no content.
+"""The access log: who asked for what, whose data it was, and what was refused. It holds no content.
+
+No line is changed. Lines that were kept for the stated time are removed, and a line says so.
 
 Lines are written by a thread of its own, many at a time. An answer waits a moment for its line, never for long.
 """
@@ -11,7 +13,7 @@ import queue
 import sqlite3
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +24,7 @@ from tracehold.core.clock import now_ns
 
 from tracehold_collector.access.file import open_file
 from tracehold_collector.access.tokens import masked
+from tracehold_collector.access.trimming import Trimmed, Trimmer
 from tracehold_collector.core.tenants import Tenants
 
 _log = structlog.get_logger(__name__)
@@ -92,13 +95,15 @@ class AccessLog:
 
     Args:
         folder: the data folder.
+        keep_days: how many days a line is kept, 183 or more; `None` keeps all.
 
     Raises:
         StoreError: the file cannot be opened.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, keep_days: int | None = None) -> None:
         self._connection = open_file(folder)
+        self._trimmer = Trimmer(keep_days)
         self._waiting: queue.Queue[tuple[Entry, Future[bool]] | None] = queue.Queue(_MAX_WAITING)
         self._lost = 0
         self._refusals: dict[str, tuple[float, int]] = {}
@@ -158,7 +163,12 @@ class AccessLog:
     def _work(self) -> None:
         ending = False
         while not ending:
-            batch = [self._waiting.get()]
+            if self._trimmer.due_in_s() == 0.0:
+                self._trim()
+            try:
+                batch = [self._waiting.get(timeout=self._trimmer.due_in_s())]
+            except queue.Empty:
+                continue
             while len(batch) < _MAX_BATCH:
                 try:
                     batch.append(self._waiting.get_nowait())
@@ -179,20 +189,34 @@ class AccessLog:
                 if done.set_running_or_notify_cancel():
                     done.set_result(written)
 
+    def _trim(self) -> None:
+        trimmed: list[Trimmed] = []
+
+        def remove(connection: sqlite3.Connection) -> None:
+            removed = self._trimmer.trim(connection)
+            if removed is not None:
+                trimmed.append(removed)
+                said = {"until": removed.before, "lines": removed.lines}
+                write_entries(connection, [Entry("admin", "access log trim", None, "the collector", said, None)])
+
+        written = self._in_transaction(remove, 0)
+        self._trimmer.done(trimmed[0] if trimmed and written else None)
+
     def _write(self, entries: Sequence[Entry]) -> bool:
-        if not entries:
-            return True
+        return not entries or self._in_transaction(lambda opened: write_entries(opened, entries), len(entries))
+
+    def _in_transaction(self, work: Callable[[sqlite3.Connection], None], lines: int) -> bool:
         connection = self._connection
         try:
             connection.execute("BEGIN IMMEDIATE")
-            write_entries(connection, entries)
+            work(connection)
             connection.execute("COMMIT")
         except (sqlite3.Error, ValueError) as error:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             if time.monotonic() - self._complained_at > _MINUTE_S:
                 self._complained_at = time.monotonic()
-                _log.error("access_log_not_written", error=type(error).__name__, lines=len(entries))
+                _log.error("access_log_not_written", error=type(error).__name__, lines=lines)
             return False
         return True
 

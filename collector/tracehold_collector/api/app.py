@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
+from typing import Final
 
+from anyio import CapacityLimiter
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -12,19 +15,27 @@ from starlette.routing import BaseRoute, Route
 
 from tracehold_collector.access.gate import Gate
 from tracehold_collector.access.journal import AccessLog
-from tracehold_collector.api import access_log, health, ingest, jaeger, jaeger_v3, prices, reads
+from tracehold_collector.api import access_log, export, health, ingest, jaeger, jaeger_v3, prices, reads, search, tail
 from tracehold_collector.api import budgets as budgets_api
+from tracehold_collector.api import sql as sql_api
 from tracehold_collector.api.access import AccessMiddleware
+from tracehold_collector.api.body import media_type
 from tracehold_collector.api.errors import on_collector_error, on_method_not_allowed, on_unforeseen
+from tracehold_collector.api.otlp_status import PROTOBUF, otlp_error
 from tracehold_collector.budgets import Budgets
 from tracehold_collector.budgets.watch import BudgetWatch
 from tracehold_collector.core.errors import CollectorError
+from tracehold_collector.core.pseudonyms import Pseudonyms
 from tracehold_collector.forward import Forwarder
+from tracehold_collector.lifecycle import Lifecycle
 from tracehold_collector.pipeline import Intake
 from tracehold_collector.repricing import Repricer
+from tracehold_collector.sql.desk import SqlDesk
 from tracehold_collector.store.database import Database
 from tracehold_collector.store.reader import Reader
 from tracehold_collector.store.writer import Writer
+
+_UNIMPLEMENTED: Final = 12
 
 
 def build_app(
@@ -36,10 +47,13 @@ def build_app(
     gate: Gate,
     access_log_file: AccessLog,
     data_dir: Path,
+    pseudonyms: Pseudonyms,
+    lifecycle: Lifecycle,
     forwarder: Forwarder | None = None,
     repricer: Repricer | None = None,
     watch: BudgetWatch | None = None,
     budgets: Budgets | None = None,
+    sql: SqlDesk | None = None,
 ) -> Starlette:
     """Return the ASGI application.
 
@@ -48,13 +62,16 @@ def build_app(
         writer: commits what comes in.
         reader: answers questions.
         intake: decodes bodies and hands them to the writer.
-        forwarder: sends on what was taken in, for its metrics.
+        forwarder: sends on what was taken in, for how it does.
         gate: says who asks.
         data_dir: the folder of the store, where the access log is read.
+        pseudonyms: stand for what was looked for, in the access log.
+        lifecycle: is told which senders were sent away.
         access_log_file: where it is noted who asked for what.
         repricer: prices stored calls once more when asked.
         watch: looks at the budgets, for its metrics.
         budgets: what may be spent.
+        sql: runs analysts' statements.
     """
     routes: list[BaseRoute] = [
         Route("/v1/events", ingest.post_events, methods=["POST"]),
@@ -65,6 +82,10 @@ def build_app(
         Route("/api/v1/queries/{name}", reads.run_query),
         Route("/api/v1/events/{event_id}", reads.get_event),
         Route("/api/v1/contents", reads.get_contents),
+        Route("/api/v1/search/content", search.search_content),
+        Route("/api/v1/tail", tail.get_tail),
+        Route("/api/v1/sql", sql_api.Sql),
+        Route("/api/v1/export/events", export.export_events),
         Route("/api/v1/prices/apply", prices.apply_prices, methods=["POST"]),
         Route("/api/v1/budgets", budgets_api.list_budgets),
         Route("/api/v1/access-log", access_log.get_access_log),
@@ -84,22 +105,31 @@ def build_app(
             Exception: on_unforeseen,
         },
     )
+    app.state.database = database
     app.state.writer = writer
     app.state.reader = reader
     app.state.intake = intake
     app.state.meters = gate.meters
     app.state.data_dir = data_dir
+    app.state.access_log = access_log_file
+    app.state.pseudonyms = pseudonyms
+    app.state.tails = tail.Tails(reader, writer, intake)
+    app.state.searches = search.Searches(reader, writer)
+    app.state.lifecycle = lifecycle
     app.state.repricer = repricer
     app.state.budgets = budgets
+    app.state.health_thread = CapacityLimiter(1)
+    app.state.forwarder = forwarder
+    app.state.sql = sql or SqlDesk(database)
+    app.state.exports = threading.BoundedSemaphore(export.AT_ONCE)
     app.state.metrics = health.registry(health.StoreMetrics(database, writer, intake, forwarder, watch))
     return app
 
 
 async def _not_found(request: Request, _error: Exception) -> Response:
-    return JSONResponse(
-        {
-            "error": f"there is nothing at {request.url.path[:200]!r}",
-            "hint": "send to /v1/events, /v1/traces or /v1/logs; ask at /api/v1/queries",
-        },
-        404,
-    )
+    error = f"there is nothing at {request.url.path[:200]!r}"
+    hint = "send to /v1/events, /v1/traces or /v1/logs; ask at /api/v1/queries"
+    if media_type(request) == PROTOBUF:
+        # A sender of a signal that nobody here takes, such as profiles, reads a Status (specification, "Failures").
+        return otlp_error(request.headers, 404, _UNIMPLEMENTED, f"{error}: {hint}")
+    return JSONResponse({"error": error, "hint": hint}, 404)

@@ -6,7 +6,7 @@ import asyncio
 
 from starlette.requests import ClientDisconnect, Request
 
-from tracehold_collector.core.errors import BadBodyError, TooLargeError
+from tracehold_collector.core.errors import BadBodyError, StalledError, TooLargeError
 from tracehold_collector.core.limits import Limits
 from tracehold_collector.pipeline import Reservation
 
@@ -20,7 +20,8 @@ async def read_body(request: Request, limits: Limits, reservation: Reservation) 
     Raises:
         TooLargeError: over a limit.
         QueueFullError: the bodies under way fill the memory set aside for them.
-        BadBodyError: the sender stalled or went away.
+        StalledError: the sender stalled.
+        BadBodyError: it went away.
     """
     declared = request.headers.get("content-length", "")
     if declared.isdigit() and int(declared) > limits.max_body_bytes:
@@ -36,7 +37,9 @@ async def read_body(request: Request, limits: Limits, reservation: Reservation) 
                 reservation.grow(len(piece))
                 pieces.append(piece)
     except TimeoutError as error:
-        raise BadBodyError(f"the body did not arrive within {READ_TIMEOUT_S:g} s; nothing was taken in") from error
+        raise StalledError(
+            f"the body did not arrive within {READ_TIMEOUT_S:g} s; nothing was taken in. Send the same request again"
+        ) from error
     except ClientDisconnect as error:
         raise BadBodyError("the sender went away in the middle of the body; nothing was taken in") from error
     return b"".join(pieces)

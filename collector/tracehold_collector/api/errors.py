@@ -14,11 +14,13 @@ from tracehold_collector.core.errors import (
     CollectorError,
     QueryError,
     QueueFullError,
+    StalledError,
     StoreError,
     ThrottledError,
     TooLargeError,
     UnsupportedCodingError,
 )
+from tracehold_collector.lifecycle import Lifecycle
 
 _ANSWERS: Final[tuple[tuple[type[CollectorError], int, int], ...]] = (
     # error, HTTP status, gRPC code
@@ -28,11 +30,15 @@ _ANSWERS: Final[tuple[tuple[type[CollectorError], int, int], ...]] = (
     (QueryError, 400, 3),
     (QueueFullError, 429, 8),
     (ThrottledError, 429, 8),
+    # Not 408 or 400: a sender would have to drop what a slow network held up ("Retryable Response Codes").
+    (StalledError, 503, 14),
     (StoreError, 503, 14),
 )
 
 RETRY_AFTER_S: Final = 2
-"""Seconds after which a sender should try a collector again that cannot store, or stops."""
+"""Seconds after which a sender should try again: the collector could not store, or stops, or the bytes did not come."""
+
+_SENT_TO: Final = OTLP_PATHS | {"/v1/events"}
 
 _UNIMPLEMENTED: Final = 12
 _INTERNAL: Final = 13
@@ -47,7 +53,7 @@ def retry_after_s(error: Exception) -> int | None:
     """Return the seconds after which to send the same request again; `None` when that would not help."""
     if isinstance(error, QueueFullError | ThrottledError):
         return error.retry_after_s
-    return RETRY_AFTER_S if isinstance(error, StoreError) else None
+    return RETRY_AFTER_S if isinstance(error, StoreError | StalledError) else None
 
 
 async def on_collector_error(request: Request, error: Exception) -> Response:
@@ -58,7 +64,12 @@ async def on_collector_error(request: Request, error: Exception) -> Response:
     """
     status, code = codes_of(error)
     wait_s = retry_after_s(error)
+    if request.url.path in _SENT_TO:
+        lifecycle: Lifecycle = request.app.state.lifecycle
+        lifecycle.refused(error)
     headers = {} if wait_s is None else {"Retry-After": str(wait_s)}
+    if isinstance(error, StalledError):
+        headers["Connection"] = "close"  # the rest of its body is not waited for
     if request.url.path in OTLP_PATHS:
         return otlp_error(request.headers, status, code, str(error), headers)
     return JSONResponse({"error": str(error)}, status, headers)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from typing import Final
 
+import anyio
+import anyio.to_thread
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -13,11 +16,14 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from tracehold_collector.budgets.watch import BudgetWatch
 from tracehold_collector.core.errors import CollectorError
-from tracehold_collector.forward import Forwarder
+from tracehold_collector.forward import Forwarder, ForwardStatus
 from tracehold_collector.pipeline import Intake
 from tracehold_collector.store.database import Database
 from tracehold_collector.store.reader import Reader
 from tracehold_collector.store.writer import Writer
+
+READY_WITHIN_S: Final = 5.0
+"""How long `/readyz` waits for the store."""
 
 
 async def healthz(_request: Request) -> Response:
@@ -26,20 +32,34 @@ async def healthz(_request: Request) -> Response:
 
 
 async def readyz(request: Request) -> Response:
-    """Answer 200 while the store answers and the writer takes records, else 503."""
+    """Answer 200 while the store answers and the writer takes records, else 503.
+
+    Says how forwarding does, too; a receiver in trouble makes nobody here less ready.
+    """
     reader: Reader = request.app.state.reader
     writer: Writer = request.app.state.writer
+    # A thread of its own: behind slow questions it would call a collector down that is not, and have it restarted.
+    limiter: anyio.CapacityLimiter = request.app.state.health_thread
     try:
-        await asyncio.to_thread(reader.ping)
+        async with asyncio.timeout(READY_WITHIN_S):
+            await anyio.to_thread.run_sync(reader.ping, limiter=limiter, abandon_on_cancel=True)
         writer.check_room()
+    except TimeoutError:
+        return JSONResponse({"ready": False, "error": f"the store did not answer within {READY_WITHIN_S:g} s"}, 503)
     except CollectorError as error:
         return JSONResponse({"ready": False, "error": str(error)}, 503)
-    return JSONResponse({"ready": True})
+    forwarder: Forwarder | None = request.app.state.forwarder
+    if forwarder is None:
+        return JSONResponse({"ready": True})
+    status = await asyncio.to_thread(forwarder.status)
+    shown = {"trouble": status.trouble, "waiting": status.waiting, "behind_s": status.behind_s}
+    return JSONResponse({"ready": True, "forward": shown})
 
 
 async def metrics(request: Request) -> Response:
     """Return the metrics in Prometheus' text format."""
-    body = await asyncio.to_thread(generate_latest, request.app.state.metrics)
+    limiter: anyio.CapacityLimiter = request.app.state.health_thread
+    body = await anyio.to_thread.run_sync(generate_latest, request.app.state.metrics, limiter=limiter)
     return Response(body, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
@@ -76,6 +96,9 @@ class StoreMetrics(Collector):
         yield from self._budgets()
         yield _counter("events_accepted", "Events committed to the store.", stats.accepted)
         yield _counter("events_duplicate", "Events that were in the store already.", stats.duplicates)
+        yield _counter(
+            "events_conflicting", "Of these, events that said something else than the stored one.", stats.conflicts
+        )
         yield _counter("events_rejected", "Events, spans or log records that could not be stored.", taken.rejected)
         yield _counter("metric_points", "Data points of OTLP metrics, which are not stored.", taken.points)
         yield _counter("commits", "Transactions committed.", stats.commits)
@@ -89,9 +112,18 @@ class StoreMetrics(Collector):
         )
         yield _gauge("wal_bytes", "Size of the write-ahead file.", self._database.wal_bytes())
         if self._forwarder is not None:
-            for name, value in self._forwarder.stats().items():
-                if isinstance(value, int):
-                    yield _gauge(f"forward_{name}", "Forwarding of what was taken in, in events.", value)
+            yield from _forwarding(self._forwarder.status())
+
+
+def _forwarding(status: ForwardStatus) -> Iterator[Metric]:
+    yield _counter("forward_sent", "Events the receiver took, since it was first named.", status.sent)
+    yield _counter("forward_refused", "Events the receiver will never have.", status.refused)
+    yield _counter("forward_skipped", "Opening halves of spans, which are never sent.", status.skipped)
+    yield _counter("forward_retries", "Requests that had to be made again.", status.retries)
+    yield _gauge("forward_in_trouble", "1 while the receiver takes nothing, else 0.", status.trouble is not None)
+    if status.waiting is not None and status.behind_s is not None:
+        yield _gauge("forward_waiting_events", "Events that wait to be forwarded.", status.waiting)
+        yield _gauge("forward_behind_seconds", "Age of the oldest event that waits to be forwarded.", status.behind_s)
 
 
 def registry(source: Collector) -> CollectorRegistry:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from tracehold.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from tracehold.core.jsontext import dumps
@@ -17,10 +18,12 @@ from tracehold_collector.api.access import access_of
 from tracehold_collector.api.errors import status_of
 from tracehold_collector.api.noting import note_rows
 from tracehold_collector.core.errors import CollectorError, QueryError
+from tracehold_collector.core.packed import PackedText
 from tracehold_collector.jaeger import lists, parameters
 from tracehold_collector.jaeger.parameters import MAX_TAGS, MAX_TRACE_IDS, NS_PER_US
 from tracehold_collector.jaeger.search import DEFAULT_TRACES, Search, find_traces, load_by_id, load_traces
 from tracehold_collector.jaeger.ui_json import shown_trace_id, ui_trace
+from tracehold_collector.jaeger.view import TraceView
 from tracehold_collector.store.reader import Access, Reader
 
 _DAY_NS: Final = 24 * 3600 * NS_PER_S
@@ -30,8 +33,22 @@ _SEARCHED_NS: Final = 2 * _DAY_NS
 _NOT_FOUND: Final = 404
 _TRACE_NOT_FOUND: Final = "trace not found"
 
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A body that is written bit by bit.
+
+    Attributes:
+        pieces: of JSON.
+        rows: how many things it lists, for the access log; `None` when that is not told.
+    """
+
+    pieces: Iterable[bytes]
+    rows: int | None = None
+
+
 Answer = tuple[int, Any]
-"""An HTTP status and the body, to be written as JSON."""
+"""An HTTP status and the body: `Written`, or what is to be written as JSON."""
 
 
 async def answer(
@@ -41,18 +58,31 @@ async def answer(
     reader: Reader = request.app.state.reader
     access = access_of(request)
 
-    def run() -> tuple[int, bytes, int | None]:
+    def run() -> tuple[int, PackedText, int | None]:
+        packed = PackedText()
         try:
             status, body = work(request, reader, access)
+            size = body.rows if isinstance(body, Written) else _size(body)
+            # All of it, before the status is sent: what goes wrong midway is still told.
+            for piece in body.pieces if isinstance(body, Written) else (dumps(body),):
+                packed.add(piece)
         except CollectorError as error:
-            status = status_of(error)
+            packed, status = PackedText(), status_of(error)
             body = on_error(status, str(error))
-        return status, dumps(body), _size(body)
+            size = _size(body)
+            packed.add(dumps(body))
+        return status, packed, size
 
-    status, written, size = await asyncio.to_thread(run)
+    status, packed, size = await asyncio.to_thread(run)
     if size is not None:
         note_rows(request, size)
-    return Response(written, status, media_type="application/json")
+    headers = {"Content-Length": str(packed.size)}
+    return StreamingResponse(_blocks(packed), status, headers, media_type="application/json")
+
+
+async def _blocks(packed: PackedText) -> AsyncIterator[bytes]:
+    for block in packed.blocks():
+        yield block
 
 
 def _size(body: Any) -> int | None:
@@ -186,7 +216,7 @@ def _traces(request: Request, reader: Reader, access: Access) -> Answer:
         return _traces_by_id(query.getlist("traceID"), reader, access)
     found = find_traces(reader, parse_search(query, now_ns()), access)
     views = load_traces(reader, found, access)
-    return 200, _body([ui_trace(view) for view in views], errors=[{"msg": text} for text in found.warnings])
+    return 200, _listed(views, [{"msg": text} for text in found.warnings])
 
 
 def _traces_by_id(texts: list[str], reader: Reader, access: Access) -> Answer:
@@ -196,7 +226,7 @@ def _traces_by_id(texts: list[str], reader: Reader, access: Access) -> Answer:
     views = load_by_id(reader, wanted, access)
     found = {view.trace_id for view in views}
     errors = [{"msg": _TRACE_NOT_FOUND, "traceID": shown_trace_id(one)} for one in wanted if one not in found]
-    return 200, _body([ui_trace(view) for view in views], errors=errors)
+    return 200, _listed(views, errors)
 
 
 def _trace(request: Request, reader: Reader, access: Access) -> Answer:
@@ -210,7 +240,7 @@ def _trace(request: Request, reader: Reader, access: Access) -> Answer:
     views = load_by_id(reader, [trace_id], access)
     if not views:
         return _NOT_FOUND, error_body(_NOT_FOUND, _TRACE_NOT_FOUND)
-    return 200, _body([ui_trace(view) for view in views])
+    return 200, _listed(views)
 
 
 def _dependencies(request: Request, reader: Reader, access: Access) -> Answer:
@@ -229,6 +259,21 @@ def _dependencies(request: Request, reader: Reader, access: Access) -> Answer:
 def _duration(query: QueryParams, name: str) -> int | None:
     """A duration, or `None`; zero is no bound, as in Jaeger."""
     return parameters.duration_ns(name, query[name]) or None if query.get(name) else None
+
+
+def _listed(views: list[TraceView], errors: list[dict[str, Any]] | None = None) -> Written:
+    """The envelope around traces."""
+
+    def pieces() -> Iterator[bytes]:
+        before, after = dumps(_body([], errors=errors)).split(b"[]", 1)
+        yield before + b"["
+        for number, view in enumerate(views):
+            if number:
+                yield b","
+            yield from ui_trace(view)
+        yield b"]" + after
+
+    return Written(pieces(), len(views))
 
 
 def _body(data: Any, *, total: int = 0, errors: list[dict[str, Any]] | None = None) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain
 from typing import Any, Final
 
 from starlette.datastructures import QueryParams
@@ -9,11 +11,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tracehold_collector.api.jaeger import Answer, answer, checked
+from tracehold_collector.api.jaeger import Answer, Written, answer, checked
 from tracehold_collector.core.errors import QueryError
 from tracehold_collector.jaeger import lists, parameters
 from tracehold_collector.jaeger.otlp_json import traces_data
 from tracehold_collector.jaeger.search import DEFAULT_TRACES, Search, find_traces, load_by_id, load_traces
+from tracehold_collector.jaeger.view import TraceView
 from tracehold_collector.store.reader import Access, Reader
 
 _NOT_FOUND: Final = 404
@@ -114,7 +117,7 @@ def _traces(request: Request, reader: Reader, access: Access) -> Answer:
     views = load_traces(reader, found, access)
     if not views:
         return _NOT_FOUND, error_body(_NOT_FOUND, "; ".join(["No traces found", *found.warnings]))
-    return 200, {"result": traces_data(views, found.warnings)}
+    return 200, _result(views, found.warnings)
 
 
 def _trace(request: Request, reader: Reader, access: Access) -> Answer:
@@ -128,7 +131,11 @@ def _trace(request: Request, reader: Reader, access: Access) -> Answer:
     views = load_by_id(reader, [trace_id], access)
     if not views:
         return _NOT_FOUND, error_body(_NOT_FOUND, "No traces found")
-    return 200, {"result": traces_data(views)}
+    return 200, _result(views)
+
+
+def _result(views: Iterable[TraceView], warnings: Iterable[str] = ()) -> Written:
+    return Written(chain((b'{"result":',), traces_data(views, warnings), (b"}",)))
 
 
 def _summaries(request: Request, reader: Reader, access: Access) -> Answer:

@@ -15,6 +15,7 @@ from tracehold_collector.access.journal import AccessLog, Action, Entry
 from tracehold_collector.access.principal import Principal
 from tracehold_collector.api.needs import Need
 from tracehold_collector.core.names import try_clean
+from tracehold_collector.core.tenants import Tenants
 
 WAIT_S: Final = 0.25
 """How long an answer waits for its line to be written; then it goes out, and the line follows."""
@@ -28,7 +29,7 @@ _SAID: Final = frozenset(
         "serviceName", "operation", "source", "since", "until", "start", "end", "startTime", "endTime", "endTs",
         "lookback", "limit", "offset", "timezone", "minDuration", "maxDuration", "spanKind", "span_kind", "user_ref",
         "session_id", "by", "query.service_name", "query.operation_name", "query.start_time_min",
-        "query.start_time_max", "action",
+        "query.start_time_max", "action", "seconds", "denials", "last", "format", "with_content",
         "query.serviceName", "query.operationName", "query.startTimeMin", "query.startTimeMax", "query.num_traces",
     }
 )  # fmt: skip
@@ -48,6 +49,30 @@ def note_tenant(request: Request, tenant: str) -> None:
     request.scope["state"]["seen"] = (tenant,)
 
 
+def note_parameters(request: Request, **told: Any) -> None:
+    """Tell the access log what stands for parameters that it may not be told itself."""
+    request.scope["state"].setdefault("told", {}).update(told)
+
+
+def note_end(request: Request, rows: int, tenants: Tenants, **told: Any) -> None:
+    """Add the line of a streamed answer's end: at its start nobody knew how much it would show.
+
+    Args:
+        request: the one that is answered.
+        rows: how much it had.
+        tenants: whose data it showed.
+        **told: how it ended, without content.
+    """
+    log: AccessLog = request.app.state.access_log
+    who: Principal = request.scope["state"]["principal"]
+    log.add(Entry("read", f"{request.url.path} (end)", who.key_id, who.name, told, tenants, 200, rows))
+
+
+def note_export(request: Request) -> None:
+    """Tell the access log that the answer is an export: it goes into a file."""
+    request.scope["state"]["export"] = True
+
+
 async def note_answer(log: AccessLog, scope: Scope, who: Principal, route: tuple[str, Need], message: Message) -> None:
     """Write the line of an answer that is about to go out, and wait a moment for it.
 
@@ -64,13 +89,16 @@ async def note_answer(log: AccessLog, scope: Scope, who: Principal, route: tuple
     if action == "read" and "text/csv" in Headers(raw=message.get("headers", [])).get("content-type", ""):
         action = "export"
     state = scope["state"]
+    if state.get("export"):
+        action = "export"
+    asked = parameters(scope.get("path_params", {}), QueryParams(scope.get("query_string", b"")))
     done = log.add(
         Entry(
             action,
             path,
             who.key_id,
             who.name,
-            parameters(scope.get("path_params", {}), QueryParams(scope.get("query_string", b""))),
+            asked | state.get("told", {}),
             state.get("seen", who.tenants),
             status,
             state.get("rows"),

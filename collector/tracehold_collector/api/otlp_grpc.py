@@ -28,10 +28,11 @@ from tracehold_collector.api.body import READ_TIMEOUT_S
 from tracehold_collector.api.errors import codes_of, retry_after_s
 from tracehold_collector.api.needs import GRPC
 from tracehold_collector.api.otlp_answers import Export, take_export
-from tracehold_collector.core.errors import BadBodyError, CollectorError
+from tracehold_collector.core.errors import BadBodyError, CollectorError, StalledError
 from tracehold_collector.core.tls import Certificate
 from tracehold_collector.decode import LOGS, METRICS, TRACES, Signal
 from tracehold_collector.decoders.decoder import Job
+from tracehold_collector.lifecycle import Lifecycle
 from tracehold_collector.pipeline import Intake
 
 _log = structlog.get_logger(__name__)
@@ -61,10 +62,20 @@ class OtlpGrpcServer:
         intake: where requests go; shared with HTTP.
         gate: says who sends.
         log: where refusals are noted.
+        lifecycle: is told which senders were sent away.
         certificate: with which it speaks TLS; `None` is plain text.
     """
 
-    def __init__(self, intake: Intake, *, gate: Gate, log: AccessLog, certificate: Certificate | None = None) -> None:
+    def __init__(
+        self,
+        intake: Intake,
+        *,
+        gate: Gate,
+        log: AccessLog,
+        lifecycle: Lifecycle,
+        certificate: Certificate | None = None,
+    ) -> None:
+        self._lifecycle = lifecycle
         self._certificate = certificate
         self._intake = intake
         self._gate = gate
@@ -129,6 +140,7 @@ class OtlpGrpcServer:
             refusal = CollectorError(f"the collector failed on this request ({type(error).__name__}); report it")
         else:
             return answer
+        self._lifecycle.refused(refusal)
         await _refuse(call, refusal)
         return b""
 
@@ -174,7 +186,9 @@ async def _read(call: Any) -> bytes:
         async with asyncio.timeout(READ_TIMEOUT_S):
             body = await call.read()
     except TimeoutError as error:
-        raise BadBodyError(f"the message did not arrive within {READ_TIMEOUT_S:g} s; nothing was taken in") from error
+        raise StalledError(
+            f"the message did not arrive within {READ_TIMEOUT_S:g} s; nothing was taken in. Send the same again"
+        ) from error
     # So it also ends when gRPC refused the message, and told the sender.
     if not isinstance(body, bytes):
         raise BadBodyError("the call ended without a message; nothing was taken in")

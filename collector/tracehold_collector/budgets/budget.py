@@ -26,6 +26,8 @@ class Budget(BaseModel):
         by: what it is about; with "everything" there is no `value`. "user" is a person's own id, as senders give it,
             and "user_ref" its pseudonym.
         value: which one, such as the agent's name.
+        tenant: whose; only its spend counts, and keys of one tenant see this budget and no other's. `None` counts all
+            tenants together, and is shown to keys of all only.
         usd: how much may be spent in a period.
         period: "day", "week" (from Monday) or "month", on the calendar of `timezone`.
         warn_at: the share of `usd` from which it is a warning.
@@ -36,6 +38,7 @@ class Budget(BaseModel):
     name: str = Field("", max_length=128)
     by: By = "everything"
     value: str | None = Field(None, min_length=1, max_length=512)
+    tenant: str | None = Field(None, min_length=1, max_length=128)
     usd: float = Field(gt=0, le=1e12, allow_inf_nan=False)
     period: Period = "month"
     timezone: str = "UTC"
@@ -45,6 +48,8 @@ class Budget(BaseModel):
     def _whole(self) -> Self:
         if (self.by == "everything") != (self.value is None):
             raise ValueError("by and value go together, as in by = 'agent', value = 'support'; leave both out for all")
+        if self.by == "tenant" and self.tenant is not None:
+            raise ValueError("with by = 'tenant' the value names the tenant; leave 'tenant' out")
         try:
             zoneinfo.ZoneInfo(self.timezone)
         except (zoneinfo.ZoneInfoNotFoundError, ValueError):
@@ -54,7 +59,13 @@ class Budget(BaseModel):
     @property
     def title(self) -> str:
         """What it is called."""
-        return self.name or (self.by if self.value is None else f"{self.by} {self.value}")
+        of_what = self.by if self.value is None else f"{self.by} {self.value}"
+        return self.name or (of_what if self.tenant is None else f"{of_what} of {self.tenant}")
+
+    @property
+    def owner(self) -> str | None:
+        """Which tenant it belongs to, `None` when it is about all."""
+        return self.value if self.by == "tenant" else self.tenant
 
     def bounds(self, now: datetime) -> tuple[datetime, datetime]:
         """Return where the period that holds `now` begins and ends, in UTC.

@@ -17,6 +17,9 @@ _FORECAST_FROM: Final = 0.05
 """The share of a period that must have passed before anything is forecast from it: a first call tells no trend."""
 
 _ALL: Final = 10_000
+_Asked = tuple[str, datetime, datetime, str | None]
+"""What spend is asked by, from when, until when, of which tenant."""
+
 _GROUP: Final = {"everything": "tenant", "user": "user_ref"}
 
 
@@ -25,7 +28,7 @@ class BudgetState:
     """One budget in the period that holds now.
 
     Attributes:
-        name, by, value, period, timezone: the budget's own; a person's id is told as its pseudonym.
+        name, by, value, tenant, period, timezone: the budget's own; a person's id is told as its pseudonym.
         usd: what may be spent.
         since, until: the period, UTC.
         spent_usd: the sum of the known costs.
@@ -38,6 +41,7 @@ class BudgetState:
     name: str
     by: str
     value: str | None
+    tenant: str | None
     period: str
     timezone: str
     usd: float
@@ -84,32 +88,37 @@ class Budgets:
         """Return how many there are."""
         return len(self._budgets)
 
-    def states(self, access: Access) -> list[BudgetState]:
+    def states(self, access: Access, *, oversees: bool | None = None) -> list[BudgetState]:
         """Return how each stands, in the order of the file.
 
+        What a budget is called, whom it is about and how much it is are its tenant's alone: others are not shown it.
+
         Args:
-            access: whose spend counts; budgets of a tenant that the asker may not see are left out.
+            access: whose spend counts.
+            oversees: whether budgets that belong to no tenant are shown; by default to those who may see all tenants.
 
         Raises:
             CollectorError: the store could not answer.
         """
         now = self._now()
-        asked: dict[tuple[str, datetime, datetime], dict[str | None, tuple[float, int]]] = {}
+        all_too = access.tenants is None if oversees is None else oversees
+        asked: dict[_Asked, dict[str | None, tuple[float, int]]] = {}
         found = []
         for budget in self._budgets:
-            if budget.by == "tenant" and access.tenants is not None and budget.value not in access.tenants:
+            if not _shown(budget.owner, access, all_too):
                 continue
             since, until = budget.bounds(now)
             by = _GROUP.get(budget.by, budget.by)
-            key = (by, since, until)
+            key = (by, since, until, budget.tenant)
             if key not in asked:
-                asked[key] = self._spend(*key, access)
+                asked[key] = self._spend(key, access)
             found.append(self._state(budget, since, until, now, asked[key]))
         return found
 
-    def _spend(self, by: str, since: datetime, until: datetime, access: Access) -> dict[str | None, tuple[float, int]]:
+    def _spend(self, asked: _Asked, access: Access) -> dict[str | None, tuple[float, int]]:
+        by, since, until, tenant = asked
         span = {"since": since.replace(tzinfo=None), "until": until.replace(tzinfo=None)}
-        table = self._reader.query("spend", {"by": by, **span, "limit": _ALL}, access)
+        table = self._reader.query("spend", {"by": by, **span, "tenant": tenant, "limit": _ALL}, access)
         columns = (table.column(name).to_pylist() for name in ("value", "cost_usd", "unpriced_calls"))
         return {value: (cost or 0.0, unpriced) for value, cost, unpriced in zip(*columns, strict=True)}
 
@@ -123,7 +132,8 @@ class Budgets:
     ) -> BudgetState:
         value = budget.value
         if budget.by == "user" and value is not None:
-            value = self._pseudonyms.user(value)
+            own = self._pseudonyms if budget.tenant is None else self._pseudonyms.of(budget.tenant)
+            value = own.user(value)
         if budget.by == "everything":
             spent, unpriced = sum(cost for cost, _ in spend.values()), sum(calls for _, calls in spend.values())
         else:
@@ -131,9 +141,10 @@ class Budgets:
         passed = (now - since) / (until - since) if until > since else 1.0
         forecast = spent / passed if passed >= _FORECAST_FROM else None
         return BudgetState(
-            name=budget.name or (budget.by if value is None else f"{budget.by} {value}"),
+            name=budget.model_copy(update={"value": value}).title,
             by=budget.by,
             value=value,
+            tenant=budget.owner,
             period=budget.period,
             timezone=budget.timezone,
             usd=budget.usd,
@@ -145,6 +156,12 @@ class Budgets:
             forecast_usd=forecast,
             state=_word(budget, spent, forecast),
         )
+
+
+def _shown(owner: str | None, access: Access, oversees: bool) -> bool:
+    if access.tenants is None:
+        return True
+    return oversees if owner is None else owner in access.tenants
 
 
 def _word(budget: Budget, spent: float, forecast: float | None) -> State:

@@ -9,7 +9,23 @@ import typer
 from tracehold.core.errors import TraceholdError
 from tracehold.core.version import __version__
 
-from tracehold_collector.cli import access, ask, budgets, doctor, explain, ingest, keys, log, prices, serving
+from tracehold_collector.cli import (
+    access,
+    ask,
+    budgets,
+    doctor,
+    explain,
+    export,
+    gaps,
+    ingest,
+    keys,
+    log,
+    prices,
+    search,
+    serving,
+    sql,
+    tail,
+)
 
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
@@ -28,6 +44,11 @@ serving.add_to(app)
 ingest.add_to(app)
 explain.add_to(app)
 ask.add_to(app)
+search.add_to(app)
+tail.add_to(app)
+gaps.add_to(app)
+sql.add_to(app)
+export.add_to(app)
 budgets.add_to(app)
 log.add_to(app)
 prices.add_to(app)

@@ -1,4 +1,4 @@
-"""The verbs that ask: `query`, `runs`, `denials`, `spend`, `search`."""
+"""The verbs that ask: `query`, `runs`, `denials`, `spend`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ def add_to(app: typer.Typer) -> None:
     app.command()(runs)
     app.command()(denials)
     app.command()(spend)
-    app.command()(search)
 
 
 def query(
@@ -154,24 +153,6 @@ def spend(
             f"\ntotal {known:,.6f} USD, days in {timezone}"
             + (f"; {unpriced:,} calls have no known cost: a lower bound" if unpriced else "")
         )
-
-
-def search(
-    text: Annotated[str, typer.Argument(help="What to look for, anywhere in a word, without case; or a run's id.")],
-    since: Since = None,
-    until: Until = None,
-    limit: Limit = 50,
-    as_json: JsonOption = False,
-    url: UrlOption = DEFAULT_URL,
-) -> None:
-    """Find events by name, type, error, rule, agent, model or service. What prompts and replies say is not searched.
-
-    Example: tracehold search Timeout --since 2026-11-29
-    """
-    with Client(url) as client:
-        rows = client.query("search", {"text": text, "since": since, "until": until, "limit": limit})
-    columns = ["at", "run_id", "kind", "name", "status", "error_type", "rule", "agent", "model"]
-    show(rows, as_json=as_json, columns=columns, empty=f"no event carries {text!r}")
 
 
 def reason_of(content: dict[str, Any] | None) -> str | None:

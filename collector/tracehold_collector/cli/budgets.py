@@ -27,8 +27,8 @@ def budgets(
     """Show how budgets stand: spent, forecast at the pace so far, state. Calls without a price make it a lower bound.
 
     Budgets are written in the TOML file that the collector got with --budgets: tables [[budget]] with usd, and where
-    you like by and value, period (day, week, month), timezone, warn_at. They are told and watched, not enforced; the
-    engine's own budgets stop a run.
+    you like by and value, tenant, period (day, week, month), timezone, warn_at. A key of one tenant
+    sees that tenant's. They are told and watched, not enforced; the engine's own budgets stop a run.
     """
     with Client(url) as client:
         rows = client.get("/api/v1/budgets").json()["budgets"]

@@ -26,6 +26,8 @@ from tracehold_collector.core.accessfile import holds_keys
 from tracehold_collector.core.errors import StoreError
 from tracehold_collector.core.ports import PortTakenError, bind
 from tracehold_collector.core.settings import CollectorSettings, load_settings
+from tracehold_collector.forward.endpoint import Endpoint
+from tracehold_collector.forward.progress import load_progress, progress_file
 from tracehold_collector.store.database import FILE_NAME
 
 _EXTRAS = {
@@ -57,7 +59,7 @@ def doctor(
     url: UrlOption = DEFAULT_URL,
 ) -> None:
     """Look at this installation, its settings, the store and the collector. Exits 1 when something is at fault."""
-    findings = [*_installation(), *_settings(data_dir), _collector(url)]
+    findings = [*_installation(), *_settings(data_dir), *_collector(url)]
     show(
         [{"state": item.state, "check": item.check, "detail": item.detail} for item in findings],
         as_json=as_json,
@@ -90,6 +92,8 @@ def _settings(data_dir: Path | None) -> Iterator[Finding]:
     if settings.grpc:
         yield _port("grpc port", settings.host, settings.grpc_port)
     yield _store(settings.data_dir)
+    if settings.forward:
+        yield _receiver(settings.forward, settings.data_dir)
 
 
 def _access(settings: CollectorSettings) -> str:
@@ -122,14 +126,41 @@ def _store(folder: Path) -> Finding:
     return Finding("store", state, f"{store}: {size}; {free / 1e9:,.1f} GB free")
 
 
-def _collector(url: str) -> Finding:
+def _receiver(address: str, folder: Path) -> Finding:
+    try:
+        endpoint = Endpoint(address)
+        progress = load_progress(progress_file(folder, endpoint.identity))
+    except TraceholdError as error:
+        return Finding("forward", "fault", str(error))
+    if progress is None:
+        return Finding("forward", "ok", f"{endpoint.origin} was not served before: it gets what comes in from now on")
+    return Finding(
+        "forward", "ok", f"{progress.receiver} took {progress.sent:,} events so far and refused {progress.refused:,}"
+    )
+
+
+def _collector(url: str) -> Iterator[Finding]:
     try:
         with Client(url) as client:
-            client.get("/readyz")
+            ready = client.get("/readyz").json()
             client.get("/api/v1/queries")
     except TraceholdError as error:
-        return Finding("collector", "note", str(error))
-    return Finding("collector", "ok", f"ready at {url}")
+        yield Finding("collector", "note", str(error))
+        return
+    yield Finding("collector", "ok", f"ready at {url}")
+    if "forward" in ready:
+        yield _forwarding(**ready["forward"])
+
+
+def _forwarding(trouble: str | None, waiting: int | None, behind_s: float | None, **_later: object) -> Finding:
+    if waiting is None:
+        return Finding("forwarding", "note", "the store does not say how much waits")
+    lag = f"{waiting:,} events wait, the oldest for {behind_s:,.0f} s" if waiting else "nothing waits"
+    if trouble is None:
+        return Finding("forwarding", "ok", lag)
+    return Finding(
+        "forwarding", "note", f"nothing can be sent just now ({trouble}); {lag}. They are kept, and sent when it can"
+    )
 
 
 def _importable(name: str) -> bool:

@@ -38,6 +38,13 @@ Forward = Annotated[
     str | None,
     typer.Option(help="OTLP/HTTP endpoint (Jaeger, any backend) that gets a copy of what comes in."),
 ]
+ForwardFrom = Annotated[
+    str | None,
+    typer.Option(
+        help="What to forward: 'start' is all there is, 'now' what comes, or what came in since a time such as "
+        "2026-11-30T08:00 (UTC). The same wish works once. [default: where it had got to; at first, now]"
+    ),
+]
 TlsCert = Annotated[
     Path | None, typer.Option(help="PEM file of a certificate chain: both ports then speak TLS only. [default: none]")
 ]
@@ -68,11 +75,16 @@ def collect(
     grpc_port: GrpcPort = None,
     data_dir: DataDir = None,
     forward: Forward = None,
+    forward_from: ForwardFrom = None,
     prices: Prices = None,
     budgets: BudgetsFile = None,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     memory_limit: Annotated[str | None, typer.Option(help="DuckDB's memory budget. [default: 1GB]")] = None,
+    decoders: Annotated[
+        int | None,
+        typer.Option(min=0, max=64, help="Processes that decode what comes in. [default: one a core, at least 2]"),
+    ] = None,
     log_level: LogLevel = None,
 ) -> None:
     """Run the collector: takes in what agents send, stores it once, answers over HTTP."""
@@ -83,11 +95,13 @@ def collect(
         grpc_port=grpc_port,
         data_dir=data_dir,
         forward=forward,
+        forward_from=forward_from,
         prices=prices,
         budgets=budgets,
         tls_cert=tls_cert,
         tls_key=tls_key,
         memory_limit=memory_limit,
+        decoders=decoders,
         log_level=log_level,
     )
     configure_logging(settings.log_level)
@@ -120,6 +134,7 @@ def up(
     dashboard_port: DashboardPort = DASHBOARD_PORT,
     data_dir: DataDir = None,
     forward: Forward = None,
+    forward_from: ForwardFrom = None,
     prices: Prices = None,
     budgets: BudgetsFile = None,
     log_level: LogLevel = None,
@@ -131,6 +146,7 @@ def up(
         grpc_port=grpc_port,
         data_dir=data_dir,
         forward=forward,
+        forward_from=forward_from,
         prices=prices,
         budgets=budgets,
         log_level=log_level or "warning",

@@ -81,6 +81,10 @@ class ThrottledError(CollectorError):
         self.retry_after_s = retry_after_s
 
 
+class StalledError(CollectorError):
+    """A sender whose request did not arrive in time. The same request is fine when its bytes come."""
+
+
 class StoreError(CollectorError):
     """The store cannot be opened, read or written; the text names the file."""
 

@@ -29,6 +29,10 @@ class Pseudonyms:
         self._tenant = tenant.encode("utf-8", "replace")
         self._seen: dict[tuple[bytes, str], str] = {}
 
+    def of(self, tenant: str) -> Pseudonyms:
+        """Return those of another tenant of the same store."""
+        return Pseudonyms(self._key, tenant)
+
     def user(self, text: str) -> str:
         """Return `u_` and 16 hex digits for a person's identifier."""
         return "u_" + self._hex(b"user", text)
@@ -36,6 +40,10 @@ class Pseudonyms:
     def session(self, text: str) -> str:
         """Return `s_` and 16 hex digits for a conversation's or session's identifier."""
         return "s_" + self._hex(b"session", text)
+
+    def sought(self, text: str) -> str:
+        """Return `q_` and 16 hex digits for a text somebody looked for: the access log tells no words."""
+        return "q_" + self._digest(b"sought", text.encode("utf-8", "replace"))[:8].hex()
 
     def event_id(self, content: bytes, position: int) -> bytes:
         """Return the 16-byte id of an event that has none of its own: a keyed digest of content and place.

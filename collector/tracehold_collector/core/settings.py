@@ -19,11 +19,14 @@ from pydantic_settings import (
 from tracehold.core.errors import ConfigurationError
 
 from tracehold_collector.core.accessfile import holds_keys
+from tracehold_collector.core.times import parse_moment_ns
 
 CONFIG_FILE = "tracehold.toml"
 DEFAULT_PORT = 4318
 DEFAULT_GRPC_PORT = 4317
 MIN_KEY_CHARS = 24
+MIN_ACCESS_LOG_DAYS = 183
+"""Six months: what Regulation (EU) 2024/1689, Article 26(6), asks of the logs that a deployer of an AI system keeps."""
 
 
 class CollectorSettings(BaseSettings):
@@ -53,12 +56,20 @@ class CollectorSettings(BaseSettings):
     forward_headers: SecretStr | None = Field(
         None, description="headers for --forward, as in OTEL_EXPORTER_OTLP_HEADERS: name=value,name=value"
     )
+    forward_from: str | None = Field(
+        None,
+        description="'start', 'now', or a time: what came in since then is forwarded; by default, where it had got to",
+    )
     memory_limit: str = Field("1GB", pattern=r"^\d+(\.\d+)?\s*([KMGT]i?B|%)$", description="DuckDB's memory budget")
     prices: Path | None = Field(None, description="your own prices, a TOML file; asked before the bundled ones")
     budgets: Path | None = Field(None, description="what may be spent, a TOML file; told and watched, not enforced")
     query_timeout_s: float = Field(30.0, gt=0, description="seconds after which a question is stopped")
+    sql_memory_mb: int = Field(512, ge=64, description="mebibytes one statement of 'tracehold sql' may use")
     max_queued: int = Field(50_000, ge=1, description="events that may wait to be written before senders get 429")
     max_body_bytes: int = Field(32 * 1024 * 1024, ge=1024, description="largest request body, in bytes")
+    access_log_days: int = Field(
+        400, ge=MIN_ACCESS_LOG_DAYS, le=36_500, description="days that a line of the access log is kept, 183 or more"
+    )
     decoders: int = Field(
         default_factory=lambda: max(2, os.cpu_count() or 1),
         ge=0,
@@ -84,6 +95,13 @@ class CollectorSettings(BaseSettings):
     def _key_is_long_enough(cls, value: SecretStr | None) -> SecretStr | None:
         if value is not None and len(value.get_secret_value()) < MIN_KEY_CHARS:
             raise ValueError(f"an API key has at least {MIN_KEY_CHARS} characters; make one with: openssl rand -hex 24")
+        return value
+
+    @field_validator("forward_from")
+    @classmethod
+    def _forward_from_is_a_moment(cls, value: str | None) -> str | None:
+        if value is not None and value not in {"start", "now"} and parse_moment_ns(value) is None:
+            raise ValueError("give 'start', 'now', or a date or time such as 2026-11-30T08:00 (UTC unless said)")
         return value
 
     @model_validator(mode="after")

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar
 from tracehold_collector.core.errors import TooLargeError
 from tracehold_collector.core.record import Batch, Record, Rejection
 from tracehold_collector.decode.json_text import check_size, parse_json
+from tracehold_collector.decode.otlp_columns import read_columns
 from tracehold_collector.decode.otlp_json import read_json
 from tracehold_collector.decode.otlp_logs import read_logs_json, read_logs_protobuf
 from tracehold_collector.decode.otlp_metrics import points_in_json, points_in_protobuf
@@ -43,7 +44,10 @@ def decode_otlp_traces(body: bytes, *, encoding: Encoding, context: NormaliseCon
 
 def span_items(body: bytes, encoding: Encoding, context: NormaliseContext) -> Iterator[SpanItem | Rejection]:
     """Yield the spans of a request, not normalised yet; parameters and errors as in `decode_otlp_traces`."""
-    return read_protobuf(body, context) if encoding == "protobuf" else _json(body, context, read_json)
+    if encoding == "json":
+        return _json(body, context, read_json)
+    spans = read_columns(body, context)
+    return read_protobuf(body, context) if spans is None else iter(spans)
 
 
 def log_items(body: bytes, encoding: Encoding, context: NormaliseContext) -> Iterator[LogItem | Rejection]:

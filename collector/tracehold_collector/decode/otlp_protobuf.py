@@ -20,6 +20,7 @@ from tracehold_collector.decode.otlp_protobuf_parts import (
 )
 from tracehold_collector.decode.otlp_shared import share
 from tracehold_collector.decode.otlp_signals import TRACES
+from tracehold_collector.decode.otlp_span_parts import read_events, read_link
 from tracehold_collector.decode.otlp_values import check_raw_id
 from tracehold_collector.normalise.context import ItemError, NormaliseContext
 from tracehold_collector.normalise.span_item import Shared, SpanItem
@@ -62,9 +63,9 @@ def _span(span: Any, shared: Shared, context: NormaliseContext) -> SpanItem:
     span_id = check_raw_id(span.span_id, 8, "span_id")
     parent: bytes = span.parent_span_id
     extra: dict[str, Any] = {}
-    exception_type = _events(span.events, extra, context) if span.events else None
+    exception_type = read_events(span.events, extra, context) if span.events else None
     if span.links:
-        extra["links"] = [_link(link, context) for link in span.links]
+        extra["links"] = [read_link(link, context) for link in span.links]
     if span.kind:
         extra["span_kind"] = span.kind
     if span.trace_state:
@@ -99,33 +100,3 @@ def _dropped(span: Any, extra: dict[str, Any]) -> None:
         dropped = getattr(span, key)
         if dropped:
             extra[key] = dropped
-
-
-def _events(events: Any, extra: dict[str, Any], context: NormaliseContext) -> Any:
-    """Put the events into `extra` and return the type of the first exception among them."""
-    exception_type = None
-    found = []
-    for event in events:
-        entry: dict[str, Any] = {"time_unix_nano": event.time_unix_nano, "name": event.name}
-        if event.attributes:
-            entry["attributes"] = read_attributes(event.attributes, context)
-            if exception_type is None and event.name == "exception":
-                exception_type = entry["attributes"].get("exception.type")
-        if event.dropped_attributes_count:
-            entry["dropped_attributes_count"] = event.dropped_attributes_count
-        found.append(entry)
-    extra["events"] = found
-    return exception_type
-
-
-def _link(link: Any, context: NormaliseContext) -> dict[str, Any]:
-    entry: dict[str, Any] = {"trace_id": link.trace_id.hex(), "span_id": link.span_id.hex()}
-    if link.trace_state:
-        entry["trace_state"] = link.trace_state
-    if link.attributes:
-        entry["attributes"] = read_attributes(link.attributes, context)
-    if link.dropped_attributes_count:
-        entry["dropped_attributes_count"] = link.dropped_attributes_count
-    if link.flags:
-        entry["flags"] = link.flags
-    return entry

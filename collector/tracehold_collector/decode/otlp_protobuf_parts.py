@@ -164,14 +164,32 @@ def _value(value: Any, context: NormaliseContext, room: int) -> Any:
     if which == "double_value":
         return read_double(raw)
     if which == "array_value":
-        if room <= 0:
-            return _TOO_DEEP
-        return [item.string_value or _value(item, context, room - 1) for item in raw.values]
+        return _array(raw, context, room)
     if which == "kvlist_value":
-        if room <= 0:
-            return _TOO_DEEP
-        return {p.key: p.value.string_value or _value(p.value, context, room - 1) for p in raw.values}
+        return _map(raw, context, room)
     return read_bytes(raw, context.cleaner) if which == "bytes_value" else raw
+
+
+def read_array(array: Any, context: NormaliseContext) -> list[Any] | str:
+    """Return the values of an ArrayValue that is an attribute's."""
+    return _array(array, context, context.limits.max_depth)
+
+
+def read_map(pairs: Any, context: NormaliseContext) -> dict[str, Any] | str:
+    """Return the values of a KeyValueList that is an attribute's."""
+    return _map(pairs, context, context.limits.max_depth)
+
+
+def _array(array: Any, context: NormaliseContext, room: int) -> list[Any] | str:
+    if room <= 0:
+        return _TOO_DEEP
+    return [item.string_value or _value(item, context, room - 1) for item in array.values]
+
+
+def _map(pairs: Any, context: NormaliseContext, room: int) -> dict[str, Any] | str:
+    if room <= 0:
+        return _TOO_DEEP
+    return {pair.key: pair.value.string_value or _value(pair.value, context, room - 1) for pair in pairs.values}
 
 
 def holds_replacement(item: Any) -> bool:

@@ -34,13 +34,15 @@ def to_otlp(records: Iterable[Record]) -> ExportTraceServiceRequest:
 
     The opening half of a span (status "started") is left out: its ended half tells it whole.
     """
+    return request_of(outgoing_span(record) for record in records if is_forwarded(record))
+
+
+def request_of(spans: Iterable[OutgoingSpan]) -> ExportTraceServiceRequest:
+    """Build the request that holds `spans`, those of one resource and scope together."""
     request = ExportTraceServiceRequest()
     resources: dict[bytes, ResourceSpans] = {}
     scopes: dict[tuple[bytes, bytes], ScopeSpans] = {}
-    for record in records:
-        if not is_forwarded(record):
-            continue
-        span, resource, scope = outgoing_span(record)
+    for span, resource, scope in spans:
         resource_key, scope_key = dumps(resource), dumps(scope)
         group = scopes.get((resource_key, scope_key))
         if group is None:

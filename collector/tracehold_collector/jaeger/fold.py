@@ -30,16 +30,21 @@ class Folded:
     others: list[Record] = field(default_factory=list)
 
 
-def fold(records: Iterable[Record]) -> list[Folded]:
-    """Return the spans of a trace, in the order in which their first events come.
+def grouped(records: Iterable[Record]) -> list[tuple[int, ...]]:
+    """Return the places of the events of each span, in the order in which their first events come."""
+    groups: dict[str, list[int]] = {}
+    for place, record in enumerate(records):
+        groups.setdefault(own_span_id(record), []).append(place)
+    return [tuple(group) for group in groups.values()]
+
+
+def fold(group: Sequence[Record]) -> Folded:
+    """Return the one span that these events tell of.
 
     The rules are those of the query `waterfall`: an end tells more than a start, and each field comes from the event
     that tells most and has it.
     """
-    groups: dict[str, list[Record]] = {}
-    for record in records:
-        groups.setdefault(own_span_id(record), []).append(record)
-    return [Folded(group[0]) if len(group) == 1 else _fold(group) for group in groups.values()]
+    return Folded(group[0]) if len(group) == 1 else _fold(group)
 
 
 def _fold(group: Sequence[Record]) -> Folded:

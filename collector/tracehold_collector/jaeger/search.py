@@ -13,7 +13,7 @@ from tracehold_collector.jaeger.envelope import column_filters
 from tracehold_collector.jaeger.tags import matches
 from tracehold_collector.jaeger.view import TraceView, record_view, trace_view
 from tracehold_collector.store.reader import NO_CONTENT, Access, Reader
-from tracehold_collector.store.records import StoredTrace
+from tracehold_collector.store.traces import StoredTrace
 
 DEFAULT_TRACES: Final = 20
 MAX_SPANS: Final = 100_000

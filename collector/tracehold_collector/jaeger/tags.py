@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -104,10 +105,14 @@ def _typed(value: AnyValue) -> dict[str, Any]:
     if kind == "bool_value":
         return {"type": "bool", "value": value.bool_value}
     if kind == "int_value":
-        number = value.int_value
-        return {"type": "int64", "value": number if -_SAFE <= number <= _SAFE else str(number)}
+        whole = value.int_value
+        return {"type": "int64", "value": whole if -_SAFE <= whole <= _SAFE else str(whole)}
     if kind == "double_value":
-        return {"type": "float64", "value": value.double_value}
+        number = value.double_value
+        # JSON has no NaN; a null where a number belongs would make the whole trace unreadable (FR-17).
+        return (
+            {"type": "float64", "value": number} if math.isfinite(number) else {"type": "string", "value": str(number)}
+        )
     if kind == "bytes_value":
         return {"type": "binary", "value": base64.b64encode(value.bytes_value).decode("ascii")}
     if kind in {"array_value", "kvlist_value"}:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
-import orjson
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from tracehold.core.jsontext import dumps
 
@@ -16,16 +16,15 @@ _SHORT: Final = 16
 _REF_TYPE: Final = "opentracing.ref_type"
 
 
-def ui_trace(view: TraceView) -> dict[str, Any]:
-    """Return one trace; each span is written already, so that a large trace is not held as objects."""
+def ui_trace(view: TraceView) -> Iterator[bytes]:
+    """Yield one trace as JSON, a span at a time, so that a large one is never held whole."""
     processes = _Processes()
-    spans = [orjson.Fragment(dumps(_span(span, processes))) for span in view.spans]
-    return {
-        "traceID": shown_trace_id(view.trace_id),
-        "spans": spans,
-        "processes": processes.listed,
-        "warnings": view.warnings or None,
-    }
+    yield b'{"traceID":%b,"spans":[' % dumps(shown_trace_id(view.trace_id))
+    comma = b""
+    for span in view.spans:
+        yield comma + dumps(_span(span, processes))
+        comma = b","
+    yield b'],"processes":%b,"warnings":%b}' % (dumps(processes.listed), dumps(view.warnings or None))
 
 
 def shown_trace_id(trace_id: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -14,15 +14,16 @@ from tracehold_collector.core.record import Record
 from tracehold_collector.forward import outgoing_span
 from tracehold_collector.forward.anyvalue import encodable, key_values
 from tracehold_collector.forward.parts import mapping
-from tracehold_collector.forward.place import TIME_UNKNOWN
+from tracehold_collector.forward.place import TIME_UNKNOWN, place_in_trace, span_times
 from tracehold_collector.jaeger.envelope import SPAN_NAME, envelope_tags
-from tracehold_collector.jaeger.fold import Folded, fold
-from tracehold_collector.store.records import StoredTrace
+from tracehold_collector.jaeger.fold import Folded, fold, grouped
+from tracehold_collector.store.traces import StoredTrace
 
 NO_SERVICE: Final = "tracehold"
 """The service of spans that name neither a service nor an agent: whose they are is not known, but that they were
 recorded here is. Jaeger has no word for an absent service and drops such spans."""
 
+_READ_AT_ONCE: Final = 500
 _TRACE_BYTES: Final = 16
 _SPAN_BYTES: Final = 8
 
@@ -51,18 +52,57 @@ class TraceView:
     """One trace: its id (32 lower-case hex digits), its spans by start, and what is missing from it."""
 
     trace_id: str
-    spans: list[SpanView]
+    spans: Iterable[SpanView]
     warnings: list[str]
 
 
 def trace_view(stored: StoredTrace) -> TraceView:
-    """Return the view of a stored trace."""
-    folded = fold(stored.records)
-    earliest = min((one.record.started_at for one in folded if one.record.started_at is not None), default=None)
-    spans = [_span_view(one, stored.received_at if earliest is None else earliest) for one in folded]
-    spans.sort(key=lambda view: view.span.start_time_unix_nano)
-    _warn_of_tree(spans)
-    return TraceView(stored.trace_id, spans, list(_missing(stored)))
+    """Return the view of a stored trace; its spans are made while they are gone through, a few at a time."""
+    return TraceView(stored.trace_id, _Spans(stored), list(_missing(stored)))
+
+
+@dataclass(slots=True)
+class _Placed:
+    """A span before it is read whole: its events by their places in the outline, its ids and times, what is odd."""
+
+    events: tuple[int, ...]
+    span_id: bytes
+    parent_id: bytes
+    start_ns: int
+    end_ns: int
+    warning: str | None = None
+
+
+class _Spans:
+    """The spans of a trace by start. May be gone through again, and reads them again then."""
+
+    def __init__(self, stored: StoredTrace) -> None:
+        self._stored = stored
+        outline = stored.take_outline()
+        starts = (record.started_at for record in outline if record.started_at is not None)
+        self._earliest_ns = min(starts, default=stored.received_at)
+        placed = [self._place(outline, events) for events in grouped(outline)]
+        placed.sort(key=lambda one: one.start_ns)
+        _warn_of_tree(placed)
+        self._spans = [(one.events, one.warning) for one in placed]
+
+    def __iter__(self) -> Iterator[SpanView]:
+        for first in range(0, len(self._spans), _READ_AT_ONCE):
+            part = self._spans[first : first + _READ_AT_ONCE]
+            records = iter(self._stored.records([place for events, _ in part for place in events]))
+            for events, warning in part:
+                view = _span_view(fold([next(records) for _ in events]), self._earliest_ns)
+                if warning:
+                    view.warnings.append(warning)
+                yield view
+
+    def _place(self, outline: Sequence[Record], events: tuple[int, ...]) -> _Placed:
+        record = fold([outline[place] for place in events]).record
+        timed = record if record.started_at is not None else replace(record, started_at=self._earliest_ns)
+        start_ns, end_ns, _ = span_times(timed)
+        span = Span()
+        place_in_trace(span, timed)
+        return _Placed(events, span.span_id, span.parent_span_id, start_ns, end_ns)
 
 
 def record_view(record: Record) -> SpanView:
@@ -127,34 +167,33 @@ def _as_event(record: Record) -> Span.Event:
     return Span.Event(name=record.type, time_unix_nano=record.started_at or 0, attributes=attributes)
 
 
-def _warn_of_tree(spans: list[SpanView]) -> None:
+def _warn_of_tree(spans: Iterable[_Placed]) -> None:
     """Warn of parents that are not there, and of children that their parents' times do not hold."""
-    known = {view.span.span_id: view.span for view in spans}
-    for view in spans:
-        parent_id = view.span.parent_span_id
-        if not parent_id:
+    known = {placed.span_id: placed for placed in spans}
+    for placed in known.values():
+        if not placed.parent_id:
             continue
-        parent = known.get(parent_id)
+        parent = known.get(placed.parent_id)
         if parent is None:
-            view.warnings.append(f"the parent span {parent_id.hex()} is not in this trace")
-        elif skew := _outside(view.span, parent):
-            view.warnings.append(f"{skew}; times are shown as recorded, clocks are not adjusted")
+            placed.warning = f"the parent span {placed.parent_id.hex()} is not in this trace"
+        elif skew := _outside(placed, parent):
+            placed.warning = f"{skew}; times are shown as recorded, clocks are not adjusted"
 
 
-def _outside(span: Span, parent: Span) -> str:
+def _outside(span: _Placed, parent: _Placed) -> str:
     """How a span lies outside its parent's time; a child that outlasts a shorter parent may well be asynchronous."""
-    early = parent.start_time_unix_nano - span.start_time_unix_nano
-    late = span.end_time_unix_nano - parent.end_time_unix_nano
+    early = parent.start_ns - span.start_ns
+    late = span.end_ns - parent.end_ns
     if early > 0:
         return f"the span starts {early / NS_PER_MS:g} ms before its parent"
-    width = parent.end_time_unix_nano - parent.start_time_unix_nano
+    width = parent.end_ns - parent.start_ns
     # A parent without width is a point or still running: it holds nothing in time.
-    fits = width > 0 and span.end_time_unix_nano - span.start_time_unix_nano <= width
+    fits = width > 0 and span.end_ns - span.start_ns <= width
     return f"the span ends {late / NS_PER_MS:g} ms after its parent" if late > 0 and fits else ""
 
 
 def _missing(stored: StoredTrace) -> Iterable[str]:
-    left_out = stored.events - len(stored.records)
+    left_out = stored.events - stored.shown
     if left_out > 0:
         yield (
             f"{left_out} of {stored.events} events are left out, the latest ones: one answer holds no more. The query "
@@ -162,6 +201,6 @@ def _missing(stored: StoredTrace) -> Iterable[str]:
         )
     if stored.unread:
         yield (
-            f"{stored.unread} of {len(stored.records)} events are shown without what they said, which is too much for "
+            f"{stored.unread} of {stored.shown} events are shown without what they said, which is too much for "
             f"one answer; ask for it at /api/v1/events/EVENT_ID"
         )

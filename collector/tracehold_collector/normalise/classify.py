@@ -1,12 +1,13 @@
 """Which envelope field an attribute fills, and what kind of event a span is: the dialect table, compiled.
 
-One pass: the set of a span's attribute names is met with the set of known ones (in C), then only the hits are
-looked at. Twenty attributes cost about 4 microseconds, however many dialects the table knows.
+The set of a span's attribute names is met with the set of known ones (in C). Spans of one sender have a few such sets:
+what each means is worked out once. Twenty attributes cost 2 to 3 microseconds, however many dialects the table knows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from tracehold_collector.normalise.dialects import FIELD_KEYS, KIND_KEYS
@@ -40,19 +41,26 @@ _UNKNOWN: Final = Classified("other", "span", "")
 
 def fields_of(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the envelope fields a span's attributes fill, raw; of several sources the first usable wins."""
-    return {_FIELD_OF[key]: attributes[key] for key in _usable(attributes)}
+    return {
+        field: value
+        for field, key in _plan(frozenset(attributes.keys() & _KNOWN))
+        if (value := attributes[key]) is not None and value != ""
+    }
 
 
 def sources_of(attributes: Mapping[str, Any]) -> dict[str, str]:
     """Return which attribute `fields_of` takes each field from."""
-    return {_FIELD_OF[key]: key for key in _usable(attributes)}
+    return {
+        field: key
+        for field, key in _plan(frozenset(attributes.keys() & _KNOWN))
+        if attributes[key] is not None and attributes[key] != ""
+    }
 
 
-def _usable(attributes: Mapping[str, Any]) -> list[str]:
-    """Return the known attributes that say something, the least trusted first: a later one overrules."""
-    hits = [key for key in attributes.keys() & _KNOWN if (value := attributes[key]) is not None and value != ""]
-    hits.sort(key=_RANK_OF.__getitem__)
-    return hits
+@lru_cache(maxsize=1024)
+def _plan(known: frozenset[str]) -> tuple[tuple[str, str], ...]:
+    """Return field and attribute, the least trusted first: a later one overrules."""
+    return tuple((_FIELD_OF[key], key) for key in sorted(known, key=lambda key: (_RANK_OF[key], key)))
 
 
 def classify(attributes: Mapping[str, Any]) -> Classified:

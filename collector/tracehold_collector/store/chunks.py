@@ -1,6 +1,6 @@
 """How contents are kept: the contents of one run's events in one commit, compressed together.
 
-`write_chunk` and `read_chunk` are the only two that know the form; sealing changes these two and nothing else.
+`write_chunk` and `open_chunk` are the only two that know the form; sealing changes these two and nothing else.
 """
 
 from __future__ import annotations
@@ -39,13 +39,33 @@ def read_chunk(body: bytes, codec: str) -> list[dict[str, Any]]:
     Raises:
         StoreError: the codec is not known here, or the bytes are damaged.
     """
+    return parse_chunk(open_chunk(body, codec))
+
+
+def open_chunk(body: bytes, codec: str) -> bytes:
+    """Return a chunk as the JSON it was made of, not looked into: for who first asks whether a text is in it at all.
+
+    Raises:
+        StoreError: as `read_chunk`.
+    """
     if codec != CODEC:
         raise StoreError(f"a content chunk is written as {codec!r}, this Tracehold reads {CODEC!r}")
     try:
-        raw = zstandard.ZstdDecompressor().decompress(body, max_output_size=_MAX_READ_BYTES)
-        contents: list[dict[str, Any]] = orjson.loads(raw)
-    except (zstandard.ZstdError, orjson.JSONDecodeError) as error:
+        return zstandard.ZstdDecompressor().decompress(body, max_output_size=_MAX_READ_BYTES)
+    except zstandard.ZstdError as error:
         raise StoreError(f"a content chunk of {len(body)} bytes is damaged: {type(error).__name__}") from error
+
+
+def parse_chunk(opened: bytes) -> list[dict[str, Any]]:
+    """Return the contents in what `open_chunk` returned.
+
+    Raises:
+        StoreError: the bytes are damaged.
+    """
+    try:
+        contents: list[dict[str, Any]] = orjson.loads(opened)
+    except orjson.JSONDecodeError as error:
+        raise StoreError(f"a content chunk of {len(opened)} bytes is damaged: {type(error).__name__}") from error
     return contents
 
 

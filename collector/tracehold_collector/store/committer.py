@@ -6,17 +6,20 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import Final
+from typing import Any, Final
 
 import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
 import structlog
 from tracehold.core.clock import now_ns
 
 from tracehold_collector.core.record import Record
 from tracehold_collector.store.columns import Cost, cost_table
+from tracehold_collector.store.conflicts import COMPARED, conflicts
 from tracehold_collector.store.database import Database
 from tracehold_collector.store.rows import Rows, encode
-from tracehold_collector.store.seen import SeenIds
+from tracehold_collector.store.seen import SeenIds, Unsure
 from tracehold_collector.store.shares import UsageShares
 from tracehold_collector.store.tables import Table
 
@@ -27,6 +30,7 @@ _FOLD_RUN_DELTAS: Final = (_SQL / "fold_run_deltas.sql").read_text()
 _ADD_COSTS: Final = (_SQL / "add_costs.sql").read_text()
 
 _ID_BYTES: Final = 16
+_LOAD_ROWS: Final = 1 << 18
 
 UNAVAILABLE: Final = (
     duckdb.FatalException,
@@ -73,6 +77,7 @@ class CommitStats:
 
     accepted: int = 0
     duplicates: int = 0
+    conflicts: int = 0
     commits: int = 0
     failed_commits: int = 0
     content_bytes: int = 0
@@ -164,10 +169,11 @@ class Committer:
         self._tables = {name: Table(connection, name) for name in ("events", "run_deltas", "contents")}
         (last,) = connection.execute("SELECT max(received_at) FROM events").fetchone() or (None,)
         self._last_commit_ns = last or 0
+        stored = connection.execute("SELECT event_id::BLOB, received_at FROM events").to_arrow_reader(_LOAD_ROWS)
+        for batch in stored:
+            first_ns, last_ns = pc.min_max(batch.column(1)).values()
+            self._seen.add(_raw(batch.column(0)), first_ns.as_py(), last_ns.as_py())
         self._shares = UsageShares(connection)
-        ids = connection.execute("SELECT event_id::BLOB FROM events").to_arrow_reader()
-        for batch in ids:
-            self._seen.add(b"".join(batch.column(0).to_pylist()))
 
     def _insert(self, fresh: list[Rows]) -> None:
         # Of two commits the later one has the later time, whatever the clock does: who reads on from there misses none.
@@ -186,7 +192,7 @@ class Committer:
             raise
         self._last_commit_ns = received_at
         for rows in fresh:
-            self._seen.add(rows.ids)
+            self._seen.add(rows.ids, received_at, received_at)
             self.unfolded += rows.deltas.num_rows
             self.stats.accepted += len(rows)
             self.stats.content_bytes += rows.contents.column("body").nbytes
@@ -208,41 +214,59 @@ class Committer:
         Nearly always there are none, and the rows go in as they came.
         """
         joined = b"".join([rows.ids for rows in submissions])
-        unsure = self._seen.maybe(joined)
-        if not len(unsure) and self._seen.all_differ(joined):
-            return [rows for rows in submissions if len(rows)], [Receipt(len(rows), 0) for rows in submissions]
         # Of one tenant: what another has under the same id takes nothing away here, and is not told.
-        taken = self._stored([joined[place * _ID_BYTES : (place + 1) * _ID_BYTES] for place in unsure])
+        taken: _Taken = {}
+        for unsure in self._seen.maybe(joined):
+            taken |= self._stored(joined, unsure)
+        if not taken and self._seen.all_differ(joined):
+            return [rows for rows in submissions if len(rows)], [Receipt(len(rows), 0) for rows in submissions]
         fresh: list[Rows] = []
         receipts: list[Receipt] = []
         for rows in submissions:
-            new = _new_places(rows, taken)
+            new = self._new_records(rows, taken)
             receipts.append(Receipt(len(new), len(rows) - len(new)))
-            if len(new) == len(rows):
-                fresh.append(rows)
-            elif new:
-                records = rows.records()
-                fresh.append(encode([records[place] for place in new]))
+            if new:
+                fresh.append(rows if len(new) == len(rows) else encode(new))
         return fresh, receipts
 
-    def _stored(self, ids: list[bytes]) -> set[tuple[str, bytes]]:
+    def _new_records(self, rows: Rows, taken: _Taken) -> list[Record]:
+        """Return the records that are not in `taken`, and put them in."""
+        new = []
+        for record in rows:
+            key = (record.tenant, record.event_id)
+            if key not in taken:
+                taken[key] = record
+                new.append(record)
+            else:
+                self.stats.conflicts += conflicts(record, taken[key])
+        return new
+
+    def _stored(self, joined: bytes, unsure: Unsure) -> _Taken:
+        ids = [joined[place * _ID_BYTES : (place + 1) * _ID_BYTES] for place in unsure.places]
         rows = self._database.connection.execute(
-            "SELECT tenant, event_id FROM events WHERE event_id IN (SELECT unnest(?::UUID[]))",
-            [[uuid.UUID(bytes=each) for each in ids]],
+            f"""
+            SELECT tenant, event_id, {", ".join(COMPARED)}
+            FROM events
+            WHERE event_id IN (SELECT unnest($ids::UUID[]))
+              AND received_at BETWEEN $first_ns AND $last_ns
+            """,  # noqa: S608 - names of ours
+            {
+                "ids": [uuid.UUID(bytes=each) for each in ids],
+                "first_ns": unsure.first_ns,
+                "last_ns": unsure.last_ns,
+            },
         ).fetchall()
-        return {(tenant, event_id.bytes) for tenant, event_id in rows}
+        return {(tenant, event_id.bytes): tuple(rest) for tenant, event_id, *rest in rows}
 
 
-def _new_places(rows: Rows, taken: set[tuple[str, bytes]]) -> list[int]:
-    """Return the places of the records that are not in `taken`, and put them in."""
-    ids = rows.ids
-    new = []
-    for place, tenant in enumerate(rows.tenants):
-        key = (tenant, ids[place * _ID_BYTES : (place + 1) * _ID_BYTES])
-        if key not in taken:
-            taken.add(key)
-            new.append(place)
-    return new
+_Taken = dict[tuple[str, bytes], Record | tuple[Any, ...]]
+"""Tenant and id of what is known already, and what it says: as a record, or as the columns `COMPARED`."""
+
+
+def _raw(column: pa.BinaryArray) -> bytes:
+    """Return ids that lie one behind the other in the memory of an Arrow column, 16 bytes each."""
+    first = column.offset * _ID_BYTES
+    return bytes(column.buffers()[2][first : first + len(column) * _ID_BYTES])
 
 
 def _rollback(connection: duckdb.DuckDBPyConnection) -> None:

@@ -16,7 +16,9 @@ from tracehold_queries import Query, QueryParameterError, catalogue
 from tracehold_collector.core.errors import QueryError, StoreError
 from tracehold_collector.core.record import Record
 from tracehold_collector.store.database import Database
-from tracehold_collector.store.records import StoredTrace, read_records, read_traces, unpack
+from tracehold_collector.store.opened import Bounds, OpenedChunks
+from tracehold_collector.store.records import read_records, unpack
+from tracehold_collector.store.traces import Load, StoredTrace, read_outlines, read_whole
 
 DEFAULT_TIMEOUT_S = 30.0
 
@@ -115,19 +117,33 @@ class Reader:
     def traces(
         self, trace_ids: Collection[str], access: Access, *, max_events: int, with_content: bool
     ) -> list[StoredTrace]:
-        """Return traces as records, in no order; an id that is not there, or not to be seen, is left out.
+        """Return traces, in no order; an id that is not there, or not to be seen, is left out.
 
         Args:
             trace_ids: 32 lower-case hex digits each.
             access: what the asker may see.
             max_events: of all together; `StoredTrace.events` tells when some are missing.
-            with_content: whether to read what the events said; what does not fit into `MAX_PACKED_BYTES` is left out
-                and counted in `StoredTrace.unread`.
+            with_content: whether their records have what the events said; what does not fit into `MAX_PACKED_BYTES`
+                is left out and counted in `StoredTrace.unread`.
         """
-        packed = MAX_PACKED_BYTES if with_content and access.content else 0
-        return self._run(
-            lambda cursor: read_traces(cursor, trace_ids, _tenants(access), max_events=max_events, max_packed=packed)
+        opened = OpenedChunks(MAX_PACKED_BYTES if with_content and access.content else 0)
+        tenants = _tenants(access)
+        found, bounds = self._run(
+            lambda cursor: read_outlines(cursor, trace_ids, tenants, max_events=max_events, opened=opened)
         )
+        for trace in found:
+            trace.load = self._load(trace, bounds, opened)
+        return found
+
+    def _load(self, trace: StoredTrace, bounds: Bounds, opened: OpenedChunks) -> Load:
+        """Each part in a statement of its own: whoever writes a long answer keeps nothing open meanwhile."""
+        ids = [record.event_id for record in trace.outline]
+
+        def load(places: Sequence[int]) -> list[Record]:
+            wanted = [ids[place] for place in places]
+            return self._run(lambda cursor: read_whole(cursor, trace.tenant, wanted, bounds, opened))
+
+        return load
 
     def records(
         self, event_ids: Collection[str], access: Access, *, between_ns: tuple[int, int]
@@ -143,6 +159,15 @@ class Reader:
         return self._run(
             lambda cursor: read_records(cursor, event_ids, _tenants(access), between_ns=between_ns, max_packed=packed)
         )
+
+    def run(self, work: Callable[[duckdb.DuckDBPyConnection], _T]) -> _T:
+        """Do `work` with a cursor of its own, within the time limit of one question.
+
+        Raises:
+            QueryError: it took too long.
+            StoreError: the store could not answer.
+        """
+        return self._run(work)
 
     def ping(self) -> None:
         """Raise `StoreError` unless the store answers."""

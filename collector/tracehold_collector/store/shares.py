@@ -91,7 +91,7 @@ class UsageShares:
                 telling_now[run] = telling_now.get(run, False) or telling > 0
         runs = list(telling_now)
         digests = _digests(runs)
-        known, told_before = set(self._known.maybe(digests)), set(self._telling.maybe(digests))
+        known, told_before = self._known.places(digests), self._telling.places(digests)
         changed = []
         wanted = [place for place, run in enumerate(runs) if telling_now[run] or place in told_before]
         events = _events_of({runs[place] for place in wanted}, fresh) if wanted else {}
@@ -119,7 +119,7 @@ class UsageShares:
     def priced_anew(self, connection: duckdb.DuckDBPyConnection, runs: Sequence[_Run], priced_at: int) -> None:
         """Store what later prices change about `runs`; rows of `costs` are written already. Otherwise as `settle`."""
         changed = []
-        for place in self._telling.maybe(_digests(runs)):
+        for place in self._telling.places(_digests(runs)):
             run = runs[place]
             dropped = self._trees.pop(run, None)
             self._spans -= 0 if dropped is None else len(dropped)

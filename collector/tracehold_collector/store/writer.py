@@ -276,6 +276,7 @@ class Writer:
         refusal = StoreError(
             "the store could not commit this request. Send it again; what is stored already adds nothing"
         )
+        refusal.__cause__ = error  # a full disk is told apart by it
         for submission in batch:
             submission.finish(refusal)
 

@@ -25,10 +25,12 @@ def render() -> None:
         _figures(totals)
         if totals["events"] == 0:
             st.info("Nothing was recorded in this range. Choose a longer one.", icon=":material/schedule:")
+            _gaps(since)
             return
         _recent_runs(since)
         _recent_denials(since)
         _unmapped(since)
+        _gaps(since)
 
 
 def _figures(totals: pd.Series[Any]) -> None:
@@ -102,4 +104,24 @@ def _unmapped(since: str | None) -> None:
             "last_at": Shown("Latest (UTC)"),
         },
         key=f"overview_unmapped_{since}",
+    )
+
+
+def _gaps(since: str | None) -> None:
+    found = data.frame("gaps", since=since, limit=20)
+    found = found[found["started_at"].notna()]  # before the store began, nothing is missing
+    if found.empty:
+        return
+    st.subheader("Not recorded", anchor=False)
+    st.caption("When the collector did not run, told senders to come back, or its clock jumped.")
+    tables.show(
+        found,
+        {
+            "cause": Shown("Cause", fmt.words),
+            "started_at": Shown("From (UTC)"),
+            "ended_at": Shown("To (UTC)"),
+            "duration_ns": Shown("For", fmt.duration, 100),
+            "refused": Shown("Requests sent away", fmt.count, "small"),
+        },
+        key=f"overview_gaps_{since}",
     )

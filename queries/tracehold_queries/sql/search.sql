@@ -4,6 +4,11 @@
 -- param text VARCHAR: what to look for, anywhere in a word, without case
 -- param since TIMESTAMP = NULL: only events that started at or after this moment (UTC)
 -- param until TIMESTAMP = NULL: only events that started before this moment (UTC)
+-- param run_id VARCHAR = NULL: only events of this run
+-- param kind VARCHAR = NULL: only events of this kind
+-- param name VARCHAR = NULL: only events of this name
+-- param agent VARCHAR = NULL: only events of this agent
+-- param model VARCHAR = NULL: only events of this model
 -- param limit BIGINT {1..10000} = 100: rows at most, the newest first
 -- param tenant VARCHAR = NULL: only this tenant
 -- param tenants VARCHAR[] = NULL: the tenants the asker may see; NULL means all; bound by the server
@@ -45,6 +50,11 @@ WHERE (
     )
   AND ($since::TIMESTAMP IS NULL OR started_at >= epoch_ns($since::TIMESTAMP))
   AND ($until::TIMESTAMP IS NULL OR started_at < epoch_ns($until::TIMESTAMP))
+  AND ($run_id::VARCHAR IS NULL OR run_id = $run_id)
+  AND ($kind::VARCHAR IS NULL OR kind = $kind)
+  AND ($name::VARCHAR IS NULL OR name = $name)
+  AND ($agent::VARCHAR IS NULL OR agent = $agent)
+  AND ($model::VARCHAR IS NULL OR model = $model)
   AND ($tenant::VARCHAR IS NULL OR tenant = $tenant)
   AND ($tenants::VARCHAR[] IS NULL OR list_contains($tenants::VARCHAR[], tenant))
 ORDER BY started_at DESC NULLS LAST, event_id

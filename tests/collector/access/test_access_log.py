@@ -12,11 +12,16 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tracehold_collector.access import journal
+from support.processes import wait_for
+from tracehold.core.errors import ConfigurationError
+from tracehold_collector.access import journal, trimming
 from tracehold_collector.access.file import open_file
 from tracehold_collector.access.journal import AccessLog, Entry
 from tracehold_collector.access.reading import Asked, read_log
 from tracehold_collector.access.tokens import new_token
+from tracehold_collector.core.accessfile import FILE_NAME
+from tracehold_collector.core.settings import load_settings
+from tracehold_collector.core.times import iso_utc
 
 
 @pytest.fixture
@@ -143,3 +148,89 @@ def test_lines_are_found_by_key_action_time_and_page(log: AccessLog, tmp_path: P
     newest = read_log(tmp_path, Asked(limit=2), None)
     assert [line["at"] for line in newest] == [4, 3]
     assert [line["at"] for line in read_log(tmp_path, Asked(before=newest[-1]["number"]), None)] == [2, 1, 0]
+
+
+DAY = 86_400 * 10**9
+NOW = 1_796_000_000 * 10**9
+
+
+def fill(folder: Path, ages_days: list[int]) -> None:
+    with closing(open_file(folder)) as connection:
+        journal.write_entries(connection, [entry(at=NOW - age * DAY, who=f"{age} days") for age in ages_days])
+
+
+@pytest.fixture
+def at_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trimming, "now_ns", lambda: NOW)
+
+
+def trimmed(folder: Path, days: int | None) -> list[dict[str, Any]]:
+    AccessLog(folder, days).close()
+    return read_log(folder, Asked(limit=10_000), None)
+
+
+@pytest.mark.usefixtures("at_now")
+def test_lines_are_removed_when_they_were_kept_long_enough_and_a_line_says_so(tmp_path: Path) -> None:
+    fill(tmp_path, [500, 401, 399, 0])
+    said, *kept = trimmed(tmp_path, 400)
+    assert [line["who"] for line in kept] == ["0 days", "399 days"]
+    assert (said["action"], said["what"], said["who"]) == ("admin", "access log trim", "the collector")
+    assert said["parameters"] == {"until": iso_utc(NOW - 400 * DAY), "lines": 2}
+    assert said["number"] > kept[0]["number"] > 2  # numbers go on: that lines are gone shows in them too
+    assert len(trimmed(tmp_path, 400)) == 3  # nothing to do, nothing said
+
+
+@pytest.mark.usefixtures("at_now")
+def test_without_a_retention_everything_is_kept(tmp_path: Path) -> None:
+    fill(tmp_path, [5_000, 1])
+    assert len(trimmed(tmp_path, None)) == 2
+
+
+@pytest.mark.usefixtures("at_now")
+def test_a_long_log_is_trimmed_whole_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trimming, "_BATCH", 10)
+    fill(tmp_path, [900] * 35 + [1] * 5)
+    log = AccessLog(tmp_path, 400)
+    wait_for(lambda: len([1 for line in read_log(tmp_path, Asked(), None) if line["who"] == "900 days"]) == 0)
+    assert log.add(entry()).result(10)
+    log.close()
+    lines = read_log(tmp_path, Asked(), None)
+    assert sum(line["parameters"].get("lines", 0) for line in lines) == 35
+    assert len([line for line in lines if line["who"] in {"1 days", "ann"}]) == 6
+
+
+@pytest.mark.usefixtures("at_now")
+def test_nothing_younger_than_six_months_can_be_removed_and_no_removal_hidden(tmp_path: Path) -> None:
+    fill(tmp_path, [200, 100])
+    with closing(open_file(tmp_path)) as connection:
+        note = "INSERT INTO access_log_trims VALUES (?, ?, 1)"
+        with pytest.raises(sqlite3.IntegrityError, match="six months"):
+            connection.execute(note, (NOW, NOW - 182 * DAY))
+        with pytest.raises(sqlite3.IntegrityError, match="only grows"):
+            connection.execute("DELETE FROM access_log")
+        connection.execute(note, (NOW, NOW - 183 * DAY))
+        with pytest.raises(sqlite3.IntegrityError, match="only grows"):
+            connection.execute("DELETE FROM access_log")
+        connection.execute("DELETE FROM access_log WHERE number = 1")
+        for statement in ("DELETE FROM access_log_trims", "UPDATE access_log_trims SET lines = 0"):
+            with pytest.raises(sqlite3.IntegrityError, match="stays told"):
+                connection.execute(statement)
+
+
+@pytest.mark.usefixtures("at_now")
+def test_a_file_of_the_version_before_is_trimmed_too(tmp_path: Path) -> None:
+    fill(tmp_path, [500, 1])
+    with closing(sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None)) as connection:
+        connection.executescript(
+            "DROP TRIGGER access_log_no_delete; DROP TABLE access_log_trims; PRAGMA user_version = 1;"
+            "CREATE TRIGGER access_log_no_delete BEFORE DELETE ON access_log "
+            "BEGIN SELECT RAISE(ABORT, 'the access log only grows'); END;"
+        )
+    assert [line["who"] for line in trimmed(tmp_path, 400)] == ["the collector", "1 days"]
+
+
+@pytest.mark.parametrize("days", ["182", "0", "-1", "36501"])
+def test_a_retention_that_audits_could_not_do_with_is_refused(days: str) -> None:
+    with pytest.raises(ConfigurationError, match="access_log_days"):
+        load_settings(access_log_days=days)
+    assert load_settings().access_log_days == 400

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import duckdb
 import grpc
 import httpx
 import pytest
@@ -25,6 +26,7 @@ from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from tracehold_collector.access.reading import Asked, read_log
 from tracehold_collector.serve import CollectorServer
 from tracehold_collector.store.committer import Committer
 
@@ -159,3 +161,60 @@ def test_an_exporter_that_meets_a_full_queue_comes_back_and_loses_nothing(
     second.shutdown()
     assert "retrying in 1.00s" in caplog.text
     assert sorted(rows(server, "name")) == [("first",), ("second",)]
+
+
+@ways
+def test_an_exporter_that_meets_a_store_that_cannot_write_comes_back_and_loses_nothing(
+    server: CollectorServer, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, calls = Committer.commit, []
+
+    def first_fails(self: Any, batch: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 1:
+            raise duckdb.IOException("disk full")
+        return real(self, batch)
+
+    monkeypatch.setattr(Committer, "commit", first_fails)
+    provider = spans(server, way)
+    provider.get_tracer("t").start_span("work").end()
+    provider.shutdown()
+    assert rows(server, "name") == [("work",)]
+    assert len(calls) == 2
+
+
+@ways
+@pytest.mark.parametrize("signal", ["traces", "logs", "metrics"])
+def test_a_refusal_that_will_not_pass_is_not_tried_again(serve: Serve, way: str, signal: str) -> None:
+    server = serve(grpc=True, api_key=KEY)
+    show = {"headers": {"x-api-key": "wrong"}}
+    if signal == "traces":
+        traced = spans(server, way, **show)
+        traced.get_tracer("t").start_span("work").end()
+        traced.shutdown()
+    elif signal == "logs":
+        logged = logs(server, way, **show)
+        logged.get_logger("l").emit(LogRecord(body="x", severity_number=SeverityNumber.INFO))
+        logged.shutdown()  # type: ignore[no-untyped-call]  # the SDK's
+    else:
+        kind = GrpcMetrics if way == "grpc" else HttpMetrics
+        reader = PeriodicExportingMetricReader(
+            exporter(kind, server, way, "metrics", **show), export_interval_millis=3_600_000
+        )
+        measured = MeterProvider([reader])
+        measured.get_meter("m").create_counter("c").add(1)
+        measured.shutdown()
+    server.close()
+    lines = read_log(server.settings.data_dir, Asked(action="denied"), None)
+    assert sum(line["repeated"] for line in lines) == 1
+    assert [line["status"] for line in lines] == [401]
+
+
+@ways
+def test_a_partial_success_is_not_tried_again(server: CollectorServer, way: str) -> None:
+    kind = GrpcMetrics if way == "grpc" else HttpMetrics
+    reader = PeriodicExportingMetricReader(exporter(kind, server, way, "metrics"), export_interval_millis=3_600_000)
+    provider = MeterProvider([reader])
+    provider.get_meter("m").create_counter("c").add(1)
+    provider.shutdown()
+    assert server._intake.stats.points == 1

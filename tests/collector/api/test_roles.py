@@ -42,6 +42,9 @@ def routes_of(server: CollectorServer) -> list[Route]:
 
 def ask(server: CollectorServer, path: str, key: str | None, method: str = "GET", **more: Any) -> httpx.Response:
     headers = {**more.pop("headers", {}), **(bearer(key) if key else {})}
+    if path == "/api/v1/tail":  # ends when its reader does
+        with httpx.stream(method, server.url + path, headers=headers, timeout=30, trust_env=False) as answer:
+            return answer
     return httpx.request(method, server.url + path, headers=headers, timeout=30, trust_env=False, **more)
 
 

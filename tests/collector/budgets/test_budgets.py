@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
+from support.keys import bearer, make_key
 from support.records import make_record
 from tracehold.core.errors import ConfigurationError
 from tracehold_collector.budgets import Budget, Budgets, load_budgets
@@ -64,6 +65,7 @@ def test_periods_hold_now_touch_each_other_and_begin_at_a_days_first_moment(
         ("[[budget]]\nusd = 1\ntimezone = 'Moon'\n", "'Moon' is no time zone"),
         ("[[budget]]\nusd = 1\nperiod = 'year'\n", "budget.0.period"),
         ("[[budget]]\nusd = 1\n[[budget]]\nusd = 2\n", "two called 'everything'"),
+        ("[[budget]]\nusd = 1\nby = 'tenant'\nvalue = 'a'\ntenant = 'a'\n", "leave 'tenant' out"),
         ("[[budget]\n", "is no TOML"),
     ],
 )
@@ -90,7 +92,9 @@ def spending(database: Database) -> Iterator[Callable[..., None]]:
 
 
 def states(database: Database, *budgets: Budget) -> list[Any]:
-    return Budgets(budgets, Reader(database), PEOPLE, now=lambda: NOW).states(Access(tenants=("default",)))
+    return Budgets(budgets, Reader(database), PEOPLE, now=lambda: NOW).states(
+        Access(tenants=("default",)), oversees=True
+    )
 
 
 def test_a_budget_tells_what_is_spent_and_what_the_period_will_come_to(database: Database, spending: Any) -> None:
@@ -144,9 +148,47 @@ def test_who_may_not_see_a_tenant_is_told_nothing_of_its_budget(database: Databa
     written = [Budget(usd=10, by="tenant", value="acme"), Budget(usd=10)]
     budgets = Budgets(written, Reader(database), PEOPLE, now=lambda: NOW)
     assert [state.spent_usd for state in budgets.states(Access())] == [3.0, 3.0]
-    assert [(state.by, state.spent_usd) for state in budgets.states(Access(tenants=("other",)))] == [
-        ("everything", 0.0)
+    assert budgets.states(Access(tenants=("other",))) == []
+
+
+def test_a_tenants_own_budgets_are_told_to_its_keys_and_count_its_spend_alone(
+    database: Database, spending: Any
+) -> None:
+    spending(3.0, tenant="acme", agent="support", user_ref=PEOPLE.of("acme").user("ann"))
+    spending(5.0, tenant="beta", agent="support")
+    written = [
+        Budget(usd=10, by="agent", value="support", tenant="acme"),
+        Budget(usd=10, tenant="acme"),
+        Budget(usd=10, by="user", value="ann", tenant="acme"),
+        Budget(usd=10, by="agent", value="support", tenant="beta"),
+        Budget(usd=10, by="agent", value="support"),
     ]
+    budgets = Budgets(written, Reader(database), PEOPLE, now=lambda: NOW)
+    acme = budgets.states(Access(tenants=("acme",)))
+    assert [(state.name.split(" u_")[0], state.spent_usd) for state in acme] == [
+        ("agent support of acme", 3.0), ("everything of acme", 3.0), ("user", 3.0),
+    ]  # fmt: skip
+    assert [state.spent_usd for state in budgets.states(Access())] == [3.0, 3.0, 3.0, 5.0, 8.0]
+
+
+def test_a_key_of_one_tenant_learns_neither_names_nor_limits_of_others_budgets(serve: Serve, tmp_path: Path) -> None:
+    path = tmp_path / "budgets.toml"
+    path.write_text(
+        '[[budget]]\nusd = 123\nby = "agent"\nvalue = "secret-project"\n'
+        '[[budget]]\nusd = 456\nby = "tenant"\nvalue = "beta"\n'
+        '[[budget]]\nusd = 789\nby = "model"\nvalue = "m1"\ntenant = "beta"\n'
+        '[[budget]]\nusd = 12\ntenant = "acme"\n'
+    )
+    one, some, every = (
+        make_key(tmp_path / "data", "read", tenants=tenants) for tenants in (("acme",), ("acme", "beta"), None)
+    )
+    server = serve(budgets=path)
+
+    def limits(key: str) -> list[float]:
+        answer = httpx.get(f"{server.url}/api/v1/budgets", headers=bearer(key), timeout=30, trust_env=False)
+        return [budget["usd"] for budget in answer.json()["budgets"]]
+
+    assert [limits(key) for key in (one, some, every)] == [[12.0], [456.0, 789.0, 12.0], [123.0, 456.0, 789.0, 12.0]]
 
 
 def test_a_persons_budget_is_told_under_the_pseudonym(database: Database, spending: Any) -> None:

@@ -1,5 +1,6 @@
 """A receiver that takes OTLP over HTTP and makes trouble on request."""
 
+import gzip
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,6 +12,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 from tracehold_collector.core.record import Record
+from tracehold_collector.forward import Forwarder
+from tracehold_collector.forward.backoff import Backoff
+from tracehold_collector.store.writer import Writer
 
 START_NS = 1_700_000_000_000_000_000
 
@@ -19,12 +23,14 @@ START_NS = 1_700_000_000_000_000_000
 class Receiver:
     """What a receiver saw, and what it answers next.
 
-    `script` holds (status, headers, body) for the coming requests; an empty script answers 200. After `hold`,
-    answers wait for `release`.
+    `script` holds (status, headers, body) for the coming requests, or `CUT`; an empty script answers `otherwise`. What
+    it answered 2xx is in `taken` too. After `hold`, answers wait for `release`.
     """
 
     script: list = field(default_factory=list)
     requests: list = field(default_factory=list)
+    taken: list = field(default_factory=list)
+    otherwise: tuple = (200, {}, b"")
     url: str = ""
 
     def __post_init__(self):
@@ -42,7 +48,9 @@ class Receiver:
         with self.changed:
             self.requests.append((path, headers, body))
             self.changed.notify_all()
-            answer = self.script.pop(0) if self.script else (200, {}, b"")
+            answer = self.script.pop(0) if self.script else self.otherwise
+            if answer is not CUT and 200 <= answer[0] < 300:
+                self.taken.append((path, headers, body))
         self.gate.wait(30)
         return answer
 
@@ -55,7 +63,20 @@ class Receiver:
         return [span for request in self.parsed() for span in spans_of(request)]
 
     def parsed(self):
-        return [ExportTraceServiceRequest.FromString(body) for _, _, body in self.requests]
+        return [parse(headers, body) for _, headers, body in self.requests]
+
+    def taken_spans(self):
+        """The spans of the requests that were answered 2xx."""
+        return [span for _, headers, body in self.taken for span in spans_of(parse(headers, body))]
+
+
+CUT = None
+"""An answer that never comes: the connection is cut after the request was read."""
+
+
+def parse(headers, body):
+    plain = gzip.decompress(body) if headers.get("Content-Encoding") == "gzip" else body
+    return ExportTraceServiceRequest.FromString(plain)
 
 
 def spans_of(request):
@@ -83,7 +104,11 @@ def serving(receiver, port=0):
 
         def do_POST(self):
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            status, headers, answer = receiver.take(self.path, dict(self.headers), body)
+            told = receiver.take(self.path, dict(self.headers), body)
+            if told is CUT:
+                self.close_connection = True
+                return
+            status, headers, answer = told
             self.send_response(status)
             for name, value in headers.items():
                 self.send_header(name, value)
@@ -134,6 +159,31 @@ def make_record():
         return Record(**{**defaults, **fields})
 
     return make
+
+
+@pytest.fixture
+def commit(database):
+    """Store records, a commit a call, as the collector's writer does; the store is the queue of what is forwarded."""
+    writer = Writer(database)
+    yield lambda records: writer.submit(records).result(20)
+    writer.close()
+
+
+@pytest.fixture
+def forwarder_to(database, tmp_path):
+    """Make forwarders that wait for nobody, and start them unless told; all are closed at the end."""
+    made = []
+
+    def make(endpoint, *, start=True, **options):
+        quick = {"timeout_s": 5.0, "gather_s": 0.0, "save_every_s": 0.0, "backoff": Backoff(0.001, 0.002)}
+        made.append(Forwarder(database, tmp_path, endpoint, **{**quick, **options}))
+        if start:
+            made[-1].start()
+        return made[-1]
+
+    yield make
+    for forwarder in made:
+        forwarder.close(0.0)
 
 
 @pytest.fixture

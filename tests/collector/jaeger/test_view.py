@@ -20,7 +20,7 @@ from tracehold_collector.jaeger.ui_json import ui_trace
 from tracehold_collector.jaeger.view import TraceView, trace_view
 from tracehold_collector.serve import CollectorServer
 from tracehold_collector.store import reader
-from tracehold_collector.store.records import StoredTrace
+from tracehold_collector.store.traces import StoredTrace
 
 Serve = Callable[..., CollectorServer]
 MS = 1_000_000
@@ -37,8 +37,18 @@ def event(n: int, **fields: Any) -> Record:
     return make_record(n, **{"trace_id": TRACE, "parent_span_id": ROOT, **fields})
 
 
+def first_form(view: TraceView) -> dict[str, Any]:
+    trace: dict[str, Any] = orjson.loads(b"".join(ui_trace(view)))
+    return trace
+
+
+def third_form(view: TraceView) -> dict[str, Any]:
+    data: dict[str, Any] = orjson.loads(b"".join(traces_data([view])))
+    return data
+
+
 def shown(view: TraceView) -> list[dict[str, Any]]:
-    spans: list[dict[str, Any]] = orjson.loads(orjson.dumps(ui_trace(view)["spans"]))
+    spans: list[dict[str, Any]] = first_form(view)["spans"]
     return spans
 
 
@@ -101,8 +111,8 @@ def test_a_point_is_a_span_of_no_duration_under_an_id_of_its_own() -> None:
 )
 def test_the_service_is_the_service_else_the_agent_else_ours(fields: dict[str, Any], service: str) -> None:
     view = of(event(0, **fields))
-    assert ui_trace(view)["processes"]["p1"]["serviceName"] == service
-    (resource,) = traces_data([view])["resourceSpans"]
+    assert first_form(view)["processes"]["p1"]["serviceName"] == service
+    (resource,) = third_form(view)["resourceSpans"]
     assert {"key": "service.name", "value": {"stringValue": service}} in resource["resource"]["attributes"]
 
 
@@ -195,10 +205,10 @@ def test_a_span_of_unknown_time_stands_at_the_start_of_its_trace() -> None:
 
 def test_what_is_left_out_is_said_on_the_trace() -> None:
     view = of(event(0), events=5)
-    assert "4 of 5 events are left out" in ui_trace(view)["warnings"][0]
+    assert "4 of 5 events are left out" in first_form(view)["warnings"][0]
     stored = StoredTrace("default", TRACE, [event(0)], 1, START, unread=1)
     assert "without what they said" in trace_view(stored).warnings[0]
-    attributes = traces_data([view])["resourceSpans"][0]["scopeSpans"][0]["spans"][0]
+    attributes = third_form(view)["resourceSpans"][0]["scopeSpans"][0]["spans"][0]
     assert "4 of 5 events are left out" in orjson.dumps(attributes).decode()
 
 
@@ -232,8 +242,8 @@ RECORDS = st.builds(
 @given(records=st.lists(RECORDS, min_size=1, max_size=6))
 def test_whatever_was_recorded_has_both_forms(records: Sequence[Record], schemas: dict[str, Any]) -> None:
     view = of(*records)
-    first = orjson.loads(orjson.dumps(ui_trace(view)))
-    third = orjson.loads(orjson.dumps(traces_data([view])))
+    first = first_form(view)
+    third = third_form(view)
     jsonschema.validate(first, {**schemas, "$ref": "#/$defs/trace"})
     jsonschema.validate({"result": third}, {**schemas, "$ref": "#/$defs/v3Traces"})
     assert len(first["spans"]) == len({span["spanID"] for span in first["spans"]})

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from support.records import make_record
 from tracehold_collector.core.errors import QueueFullError, StoreError
 from tracehold_collector.core.record import Record
+from tracehold_collector.store import committer
 from tracehold_collector.store.committer import Committer, Receipt
 from tracehold_collector.store.database import FILE_NAME, Database
 from tracehold_collector.store.reader import Access, Reader
@@ -66,6 +67,51 @@ def test_an_id_twice_in_one_submission_is_kept_once(writer: Writer, database: Da
     assert writer.submit([record(1), record(1, name="other")]).result(10) == Receipt(accepted=1, duplicates=1)
     with database.cursor() as cursor:
         assert cursor.execute("SELECT name FROM events").fetchall() == [("chat m1",)]
+
+
+@pytest.mark.parametrize("again", ["in one request", "at once", "after a restart"])
+@pytest.mark.parametrize(
+    ("change", "conflicts"),
+    [
+        ({}, 0),
+        ({"cost_usd": 9.0, "price_source": "another list"}, 0),
+        ({"source": "file", "name": "other"}, 0),
+        ({"name": "other"}, 1),
+        ({"duration_ns": 5}, 1),
+        ({"model": None}, 1),
+    ],
+)
+def test_another_event_under_a_known_id_is_told_from_a_resend_and_the_first_is_kept(
+    tmp_path: Path, record: Make, again: str, change: dict[str, Any], conflicts: int
+) -> None:
+    database = Database(tmp_path / FILE_NAME)
+    writer = Writer(database)
+    if again == "in one request":
+        writer.submit([record(1), record(1, **change)]).result(10)
+    else:
+        writer.submit([record(1)]).result(10)
+        if again == "after a restart":
+            writer.close()
+            database.close()
+            database = Database(tmp_path / FILE_NAME)
+            writer = Writer(database)
+        assert writer.submit([record(1, **change)]).result(10) == Receipt(0, 1)
+    assert (writer.stats.duplicates, writer.stats.conflicts) == (1, conflicts)
+    writer.close()
+    assert database.connection.execute("SELECT name, duration_ns, model FROM events").fetchall() == [
+        (record(1).name, record(1).duration_ns, record(1).model)
+    ]
+    database.close()
+
+
+def test_a_resend_is_recognised_a_day_later(writer: Writer, record: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    # FR-25
+    batch = [record(n) for n in range(50)]
+    writer.submit(batch).result(10)
+    real = committer.now_ns
+    monkeypatch.setattr(committer, "now_ns", lambda: real() + 86_400 * 10**9)
+    writer.submit([record(n) for n in range(50, 3_000)]).result(30)
+    assert writer.submit(batch).result(10) == Receipt(accepted=0, duplicates=50)
 
 
 def test_a_resend_is_recognised_after_a_restart(tmp_path: Path, record: Make) -> None:  # FR-25
