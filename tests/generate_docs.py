@@ -91,27 +91,40 @@ def cli_page() -> str:
 
 def dialects_page() -> str:
     """Which attribute names of which conventions are read, from the mapping table."""
+    from tracehold_collector.normalise import verdict_rules
     from tracehold_collector.normalise.dialects import FIELD_KEYS, KIND_KEYS
     from tracehold_collector.normalise.log_dialects import DIALECTS
+    from tracehold_collector.normalise.mapping import MAPPING_VERSION
 
     lines = [
-        *_head("OTLP dialects", "`dialects.py` and `log_dialects.py` in `collector/tracehold_collector/normalise/`"),
+        *_head(
+            "OTLP dialects",
+            "`dialects.py`, `verdict_rules.py` and `log_dialects.py` in `collector/tracehold_collector/normalise/`",
+        ),
         "The collector reads the spans and log records of any sender, over HTTP (protobuf and JSON) and gRPC. One whose words",
         "it does not know is stored whole, as kind `other`; the query `unmapped` lists such. Understood are the names of:",
-        "Tracehold's own attributes, Langfuse, OpenTelemetry's GenAI semantic conventions (current and older names), OpenInference,",
-        "OpenLLMetry (Traceloop), LangSmith's exporter, the Vercel AI SDK, Logfire with Pydantic AI and the OpenAI Agents",
-        "SDK, and Codex.",
+        "Tracehold's own attributes, Langfuse, OpenTelemetry's GenAI and MCP semantic conventions (1.36 to 1.41, those of the",
+        "GenAI conventions' own repository, and older names), OpenInference, OpenLLMetry (Traceloop), LangSmith's exporter, the",
+        "Vercel AI SDK, Logfire with Pydantic AI and the OpenAI Agents SDK, Strands Agents, Google's ADK, AWS Bedrock and",
+        "AgentCore, MLflow, Semantic Kernel, AutoGen (which writes the GenAI names), Claude Code and Codex.",
+        "",
+        f"This is version {MAPPING_VERSION} of the mapping. A store notes from when on which version read what it holds (table",
+        "`mapping_versions`), `tracehold explain` prints the one it explains by, and `unmapped` names the one that did not know.",
         "",
         "## What is not understood yet",
         "",
         "- OTLP metrics: they are taken and not stored. Tokens in them would repeat those of spans and log events.",
         "- Prompts and replies that are sent as span events are kept as content of their span, those sent as log records as",
         "  events of kind `context`; they are not taken apart into messages.",
-        "- A tool that a framework refused, when its span says so in free text only. A decision is read from",
-        "  `tracehold.decision`, or from `policy.decision` together with `policy.rule`. An approval or guardrail of another",
-        "  framework is shown with its kind, but is no denial unless it carries one of these.",
-        "- Costs in another currency than USD.",
-        "- MLflow, AutoGen's own names, Semantic Kernel's older names and other conventions that are not named above.",
+        "- A tool that a framework refused, when its spans say so in free text only, or inside the messages of a later prompt",
+        "  (the AI SDK's `execution-denied`, Pydantic AI's denied tool returns). An approval or guardrail is shown with its",
+        "  kind, but is no denial unless a field listed below says so.",
+        "- A tool that Claude Code was not allowed to run is told by its events and, in its traces, by a span. With both sent,",
+        "  such a denial shows twice: nothing joins the two.",
+        "- Two model-call spans of one call, one inside the other, as two instrumentations at once make them: both count.",
+        "  Of Google's ADK, which makes such, the outer one does not.",
+        "- Costs in another currency than USD. Cache writes that are kept for an hour cost what others cost.",
+        "- AutoGen's message spans, the workflow spans of the Microsoft Agent Framework, and other names that are not listed.",
         "",
         "## Which attribute fills which field",
         "",
@@ -134,6 +147,42 @@ def dialects_page() -> str:
                 for key, values in KIND_KEYS.items()
             ],
         ),
+        "",
+        "## Which words are a gate's decision",
+        "",
+        "First come `tracehold.decision`, and `policy.decision` together with `policy.rule`. Then the first rule with a listed",
+        "word decides; words compare without case, and any other word is none. No rule reads what a model, a tool or a person",
+        "wrote. A model call that was stopped on its way out stays a model call: it is paid for.",
+        "",
+        *_table(
+            ["attributes", "only on", "words and decisions", "the rule is from", "decided by", "source of the words"],
+            [
+                [
+                    _attributes_of(FIELD_KEYS, rule.field),
+                    ", ".join(sorted(rule.kinds)),
+                    ", ".join(f"`{word}` → {decision}" for word, decision in rule.words.items()),
+                    ", ".join(_attributes_of(FIELD_KEYS, field) for field in rule.rule_from),
+                    ", ".join(_attributes_of(FIELD_KEYS, field) for field in rule.by_from),
+                    rule.source,
+                ]
+                for rule in verdict_rules.VERDICT_RULES
+            ],
+        ),
+        "",
+        "And in forms of their own:",
+        "",
+        "- AgentCore's policy: `aws.agentcore.policy.authorization_decision` on its own spans (`AgentCore.Policy.*`), unless",
+        "  `aws.agentcore.gateway.policy.mode` is `LOG_ONLY`. The tool's span, which repeats it, is no second denial.",
+        "- Strands: `gen_ai.tool.status` of a tool, "
+        + ", ".join(f"`{word}` → {decision}" for word, decision in verdict_rules.TOOL_STATUS_WORDS.items())
+        + ". Its `error` is a failure under an OK status.",
+        "- Google's ADK: a tool's answer that is nothing but ADK's own refusal, "
+        + ", ".join(f"`{text}` → {decision}" for text, decision in verdict_rules.ADK_ANSWERS.items()),
+        "- Claude Code's traces: `decision` and `source` of the span `claude_code.tool.blocked_on_user`, by the words of its",
+        "  events below.",
+        "- Exceptions that are a wait and no failure: "
+        + ", ".join(f"`{name}`" for name in sorted(verdict_rules.WAITS))
+        + " → suspended.",
         "",
         "## Which log event is what",
         "",
@@ -286,6 +335,10 @@ def _count(row, key: str) -> str:
     if stated is None:
         return read
     return f"{stated:,} → {read or 'unknown'}" if key in _differences(row) else f"= {read}"
+
+
+def _attributes_of(field_keys, field: str) -> str:
+    return ", ".join(f"`{key}`" for key in field_keys[field])
 
 
 def _event_note(event) -> str:
