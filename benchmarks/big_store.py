@@ -76,7 +76,7 @@ SELECT
     CASE WHEN kind = 'gate' THEN ['denied', 'rejected', 'tripped'][1 + h % 3] END AS decision,
     CASE WHEN kind = 'gate' THEN 'policy' END AS decided_by,
     CASE WHEN kind = 'gate' THEN 'rule-' || (h % 25) END AS rule,
-    CASE WHEN h % 30 = 0 AND kind <> 'gate' THEN 'Error' || (h % 60) || 'Exceeded' END AS error_type,
+    CASE WHEN h % 30 = 0 AND kind <> 'gate' THEN 'Error' || (h // 30 % 60) || 'Exceeded' END AS error_type,
     CASE WHEN kind = 'llm' THEN '{{"finish_reason":"stop"}}' END AS attributes,
     'otlp' AS source,
     {START} + (i // 400) * 400 * {SPACING_NS} + 1000000000 AS received_at

@@ -8,7 +8,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from support.stores import MIGRATION, TRACE, insert_commit
+from support.stores import FOLD, MIGRATION, TRACE, insert_commit
 
 SECOND = 1_000_000_000
 T0 = 1_767_225_600 * SECOND
@@ -44,6 +44,10 @@ class Store:
             ids.append(row["event_id"])
         insert_commit(self.connection, rows)
         return ids
+
+    def fold(self) -> None:
+        """Fold the sums of runs, as the collector does when nobody sends."""
+        self.connection.execute(FOLD)
 
 
 @pytest.fixture

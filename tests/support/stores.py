@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import fields
+from importlib import resources
 from typing import Any
 
 import duckdb
@@ -13,6 +14,7 @@ from tracehold_collector.store.migrate import migrations
 from tracehold_collector.store.run_deltas import run_delta_batch
 from tracehold_collector.store.tables import Table
 
+FOLD = (resources.files("tracehold_collector.store.sql") / "fold_run_deltas.sql").read_text("utf-8")
 MIGRATION = "\n".join(step.sql for step in migrations())
 
 TRACE = "0" * 31 + "1"

@@ -32,7 +32,38 @@
 -- column next_event VARCHAR: type, name and status of that event
 -- column total BIGINT: rows on all pages together
 
+-- Found by what is narrow, then read whole for this page: one denial among a thousand events would have every column of
+-- the table read.
 WITH denials AS NOT MATERIALIZED (
+    SELECT
+        rowid AS place,
+        started_at,
+        coalesce(seq, 0) AS seq,
+        event_id
+    FROM events
+    -- The list of DEC-01: any decision but allowed and suspended. The answer to an approval request also carries one; the
+    -- call it stopped is a row of its own, and that one is blocked.
+    WHERE status = 'blocked'
+      AND list_contains(['denied', 'rejected', 'unconfirmed', 'expired', 'invalid_args', 'unknown_tool', 'tripped',
+                         'limited', 'cancelled'], decision)
+      AND ($since::TIMESTAMP IS NULL OR started_at >= epoch_ns($since::TIMESTAMP))
+      AND ($until::TIMESTAMP IS NULL OR started_at < epoch_ns($until::TIMESTAMP))
+      AND ($run_id::VARCHAR IS NULL OR run_id = $run_id)
+      AND ($agent::VARCHAR IS NULL OR agent = $agent)
+      AND ($name::VARCHAR IS NULL OR name = $name)
+      AND ($rule::VARCHAR IS NULL OR rule = $rule)
+      AND ($decision::VARCHAR IS NULL OR decision = $decision)
+      AND ($tenant::VARCHAR IS NULL OR tenant = $tenant)
+      AND ($tenants::VARCHAR[] IS NULL OR list_contains($tenants::VARCHAR[], tenant))
+),
+places AS MATERIALIZED (
+    SELECT place
+    FROM denials
+    ORDER BY started_at DESC NULLS LAST, seq DESC, event_id DESC
+    LIMIT $limit::BIGINT
+    OFFSET $offset::BIGINT
+),
+page AS MATERIALIZED (
     SELECT
         started_at,
         coalesce(seq, 0) AS seq,
@@ -49,34 +80,26 @@ WITH denials AS NOT MATERIALIZED (
         agent,
         user_ref
     FROM events
-    -- The list of DEC-01: any decision but allowed and suspended. The answer to an approval request also carries one; the
-    -- call it stopped is a row of its own, and that one is blocked.
-    WHERE status = 'blocked'
-      AND decision IN ('denied', 'rejected', 'unconfirmed', 'expired', 'invalid_args', 'unknown_tool', 'tripped',
-                       'limited', 'cancelled')
-      AND ($since::TIMESTAMP IS NULL OR started_at >= epoch_ns($since::TIMESTAMP))
-      AND ($until::TIMESTAMP IS NULL OR started_at < epoch_ns($until::TIMESTAMP))
-      AND ($run_id::VARCHAR IS NULL OR run_id = $run_id)
-      AND ($agent::VARCHAR IS NULL OR agent = $agent)
-      AND ($name::VARCHAR IS NULL OR name = $name)
-      AND ($rule::VARCHAR IS NULL OR rule = $rule)
-      AND ($decision::VARCHAR IS NULL OR decision = $decision)
-      AND ($tenant::VARCHAR IS NULL OR tenant = $tenant)
-      AND ($tenants::VARCHAR[] IS NULL OR list_contains($tenants::VARCHAR[], tenant))
+    WHERE rowid IN (SELECT place FROM places)
+      AND status = 'blocked'  -- as they all are: it spares the rows between them
 ),
-page AS MATERIALIZED (
-    SELECT *
-    FROM denials
-    ORDER BY started_at DESC NULLS LAST, seq DESC, event_id DESC
-    LIMIT $limit::BIGINT
-    OFFSET $offset::BIGINT
-),
--- Taken out first and whole, so that what is worked out about each step is worked out for the runs of this page only.
+-- Taken out first and whole, so that what is worked out about each step is worked out for the runs of this page only, and
+-- of the table only what started no earlier is read. A Tracer's run_end is apart: it names the run's start as its own, and
+-- how long it took; it happened at the end.
 steps AS MATERIALIZED (
-    SELECT tenant, run_id, event_id, seq, started_at, duration_ns, type, name, status
+    SELECT tenant, run_id, event_id, seq, started_at AS happened_at, type, name, status
     FROM events
     SEMI JOIN page USING (tenant, run_id)
-    WHERE status <> 'started'  -- the opening half says less than the end that follows
+    WHERE started_at >= (SELECT min(started_at) FROM page)
+      AND type <> 'run_end'
+      AND status <> 'started'  -- the opening half says less than the end that follows
+    UNION ALL
+    SELECT tenant, run_id, event_id, seq, started_at + coalesce(duration_ns, 0) AS happened_at, type, name, status
+    FROM events
+    SEMI JOIN page USING (tenant, run_id)
+    WHERE started_at + coalesce(duration_ns, 0) >= (SELECT min(started_at) FROM page)
+      AND type = 'run_end'
+      AND status <> 'started'
 ),
 following AS (
     SELECT
@@ -87,13 +110,7 @@ following AS (
             (steps.happened_at, coalesce(steps.seq, 0), steps.event_id)
         ) AS event
     FROM page
-    JOIN (
-        SELECT
-            *,
-            -- A Tracer's run_end names the run's start as its own and how long it took: it happened at the end.
-            started_at + CASE WHEN type = 'run_end' THEN coalesce(duration_ns, 0) ELSE 0 END AS happened_at
-        FROM steps
-    ) AS steps
+    JOIN steps
       ON steps.tenant = page.tenant
      AND steps.run_id = page.run_id
      AND (steps.happened_at, coalesce(steps.seq, 0), steps.event_id) > (page.started_at, page.seq, page.event_id)

@@ -22,10 +22,8 @@
 -- column cost_usd DOUBLE [USD]: sum of the known costs; NULL when none is known
 -- column unpriced_calls BIGINT: calls without a known cost; when not 0, the cost is a lower bound
 
-WITH calls AS (
-    SELECT
-        *,
-        timezone($timezone, make_timestamptz(started_at // 1000))::DATE AS day
+WITH entries AS NOT MATERIALIZED (
+    SELECT *
     FROM spend_entries
     WHERE ($since::TIMESTAMP IS NULL OR started_at >= epoch_ns($since::TIMESTAMP))
       AND ($until::TIMESTAMP IS NULL OR started_at < epoch_ns($until::TIMESTAMP))
@@ -34,6 +32,38 @@ WITH calls AS (
       AND ($until_day::DATE IS NULL OR started_at < epoch_ns($until_day::TIMESTAMP + INTERVAL 2 DAY))
       AND ($tenant::VARCHAR IS NULL OR tenant = $tenant)
       AND ($tenants::VARCHAR[] IS NULL OR list_contains($tenants::VARCHAR[], tenant))
+),
+-- To look each call up in a zone's calendar takes three quarters of the time: an hour is looked up for all its calls. Where
+-- a day or another offset begins within an hour, and before 1970, each call is looked up all the same.
+hours AS MATERIALIZED (
+    SELECT
+        hour,
+        first_at::DATE AS day,
+        first_at::DATE = last_at::DATE AND last_at - first_at = INTERVAL '3599999999 microseconds' AS is_plain
+    FROM (
+        SELECT
+            hour,
+            timezone($timezone, make_timestamptz(hour * 3600000000)) AS first_at,
+            timezone($timezone, make_timestamptz(hour * 3600000000 + 3599999999)) AS last_at
+        FROM (SELECT DISTINCT started_at // 3600000000000 AS hour FROM entries WHERE $timezone <> 'UTC')
+    )
+),
+calls AS NOT MATERIALIZED (
+    SELECT
+        *,
+        make_timestamp(started_at // 1000)::DATE AS day
+    FROM entries
+    WHERE $timezone = 'UTC'
+    UNION ALL
+    SELECT
+        entries.*,
+        CASE
+            WHEN hours.is_plain AND entries.started_at >= 0 THEN hours.day
+            ELSE timezone($timezone, make_timestamptz(entries.started_at // 1000))::DATE
+        END AS day
+    FROM entries
+    LEFT JOIN hours ON hours.hour = entries.started_at // 3600000000000
+    WHERE $timezone <> 'UTC'
 )
 SELECT
     day,

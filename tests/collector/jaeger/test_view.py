@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -13,14 +14,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.records import START, make_record
 from tracehold.core.ids import run_root_span_id, run_trace_id
+from tracehold.core.jsontext import dumps
+from tracehold_collector.core.errors import StoreError
 from tracehold_collector.core.record import Record
 from tracehold_collector.jaeger import search
+from tracehold_collector.jaeger import view as view_module
 from tracehold_collector.jaeger.otlp_json import traces_data
 from tracehold_collector.jaeger.ui_json import ui_trace
 from tracehold_collector.jaeger.view import TraceView, trace_view
 from tracehold_collector.serve import CollectorServer
-from tracehold_collector.store import reader
+from tracehold_collector.store import opened, reader
+from tracehold_collector.store.database import Database
+from tracehold_collector.store.reader import Access, Reader
 from tracehold_collector.store.traces import StoredTrace
+from tracehold_collector.store.writer import Writer
 
 Serve = Callable[..., CollectorServer]
 MS = 1_000_000
@@ -276,3 +283,61 @@ def test_content_beyond_the_budget_is_left_out_and_said(
     (trace,) = ask(f"/api/traces/{TRACE}").json()["data"]
     assert "input" not in tags(trace["spans"][0])
     assert "1 of 1 events are shown without what they said" in trace["warnings"][0]
+
+
+@given(records=st.lists(RECORDS, min_size=1, max_size=12, unique_by=lambda record: record.event_id))
+def test_a_trace_read_in_parts_is_the_trace_read_whole(records: list[Record]) -> None:
+    # What JSON cannot hold, and nothing at all, is no content: the pipeline and the store see to that.
+    records = [replace(one, content=orjson.loads(dumps(one.content)) or None) for one in records]
+    database = Database(None)
+    writer = Writer(database)
+    try:
+        writer.submit(records[: len(records) // 2]).result(10)
+        writer.submit(records[len(records) // 2 :]).result(10)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(view_module, "_READ_AT_ONCE", 2)
+            patch.setattr(opened, "_KEPT_BYTES", 1)
+            (stored,) = Reader(database).traces([TRACE], Access(), max_events=100, with_content=True)
+            known = {record.event_id: record for record in records}
+            whole = of(*(known[one.event_id] for one in stored.outline), received_at=stored.received_at)
+            parts = trace_view(stored)
+            assert b"".join(ui_trace(parts)) == b"".join(ui_trace(whole))
+            assert b"".join(traces_data([parts])) == b"".join(traces_data([whole]))
+    finally:
+        writer.close()
+        database.close()
+
+
+def test_no_more_than_a_page_of_a_large_trace_is_read_at_once(database: Database) -> None:
+    writer = Writer(database)
+    writer.submit([event(n) for n in range(2_000)]).result(10)
+    writer.close()
+    (stored,) = Reader(database).traces([TRACE], Access(), max_events=10_000, with_content=True)
+    load = stored.load
+    asked: list[int] = []
+
+    def counted(places: Sequence[int]) -> list[Record]:
+        asked.append(len(places))
+        assert load is not None
+        return load(places)
+
+    stored.load = counted
+    assert sum(1 for _ in trace_view(stored).spans) == 2_000
+    assert stored.outline == []
+    assert max(asked) <= view_module._READ_AT_ONCE
+
+
+def test_a_trace_that_is_deleted_while_it_is_read_is_no_half_answer(database: Database) -> None:
+    writer = Writer(database)
+    writer.submit([event(n) for n in range(3)]).result(10)
+    writer.close()
+    (stored,) = Reader(database).traces([TRACE], Access(), max_events=10, with_content=True)
+    with database.cursor() as cursor:
+        cursor.execute("DELETE FROM events")
+    with pytest.raises(StoreError, match="was deleted while it was read"):
+        b"".join(ui_trace(trace_view(stored)))
+
+
+def test_a_number_that_json_cannot_hold_is_told_as_text() -> None:  # FR-17
+    (span,) = shown(of(event(0, source="otlp", content={"attributes": {"ratio": float("nan")}, "scope": {}})))
+    assert {"key": "ratio", "type": "string", "value": "nan"} in span["tags"]

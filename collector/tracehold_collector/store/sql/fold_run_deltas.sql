@@ -1,5 +1,5 @@
--- Folds the deltas of runs that have several into one each. Every column folds the way the view `runs` reads it, so
--- that the view gives the same answer before and after.
+-- Folds the deltas of runs that something was added to since the last time into one each. Every column folds the way the
+-- view `runs` reads it, so that the view gives the same answer before and after.
 CREATE OR REPLACE TEMP TABLE folded AS
 SELECT
     tenant,
@@ -35,12 +35,14 @@ SELECT
     arg_max_null(share_output_tokens, share_at)         AS share_output_tokens,
     arg_max_null(share_cost_usd, share_at)              AS share_cost_usd,
     arg_max_null(share_unpriced, share_at)              AS share_unpriced,
-    max(received_at)                                    AS received_at
+    max(received_at)                                    AS received_at,
+    md5_number_lower(concat(tenant, chr(10), run_id))   AS run_key
 FROM run_deltas
-WHERE (tenant, run_id) IN (SELECT (tenant, run_id) FROM run_deltas GROUP BY tenant, run_id HAVING count(*) > 1)
+WHERE run_key IS NULL
+   OR rowid IN (SELECT place FROM replaced_runs)
 GROUP BY tenant, run_id;
 
-DELETE FROM run_deltas WHERE (tenant, run_id) IN (SELECT (tenant, run_id) FROM folded);
+DELETE FROM run_deltas WHERE run_key IS NULL OR run_key IN (SELECT run_key FROM folded);
 
 INSERT INTO run_deltas BY NAME SELECT * FROM folded;
 
