@@ -168,7 +168,9 @@ class Committer:
         self._tables = {name: Table(connection, name) for name in ("events", "run_deltas", "contents")}
         (last,) = connection.execute("SELECT max(received_at) FROM events").fetchone() or (None,)
         self._last_commit_ns = last or 0
-        (self.unfolded,) = connection.execute("SELECT count(*) FROM run_deltas WHERE run_key IS NULL").fetchone() or (0,)
+        (self.unfolded,) = connection.execute("SELECT count(*) FROM run_deltas WHERE run_key IS NULL").fetchone() or (
+            0,
+        )
         stored = connection.execute("SELECT event_id::BLOB, received_at FROM events").to_arrow_reader(_LOAD_ROWS)
         for batch in stored:
             first_ns, last_ns = pc.min_max(batch.column(1)).values()
