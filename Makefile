@@ -60,7 +60,7 @@ types: $(VENV)/.dev ## The type checker, strict
 format: $(VENV)/.dev ## Format the code and apply the linter's safe fixes
 	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format .
 
-bench: $(VENV)/.dev ## Emit, gates, locks, the engine and ingest, each beside a floor (BENCH="--only gates" picks, BENCH=--help tells)
+bench: $(VENV)/.dev ## Emit, gates, locks, the engine, queries and ingest, each beside a floor (BENCH="--only gates" picks, BENCH=--help tells)
 	@$(BIN)/python benchmarks/run.py $(BENCH)
 
 docs: $(VENV)/.dev ## Write the generated pages of the documentation anew

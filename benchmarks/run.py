@@ -24,6 +24,8 @@ import ingest
 import locked
 import peer
 
+import queries
+
 
 @dataclass(frozen=True)
 class Chosen:
@@ -39,6 +41,7 @@ class Chosen:
     sizes: engine.Sizes
     mlflow: str | None
     stored: int
+    asked: queries.Sizes
 
 
 PARTS: dict[str, Callable[[Chosen], None]] = {
@@ -48,6 +51,7 @@ PARTS: dict[str, Callable[[Chosen], None]] = {
     "gates": lambda chosen: gates.run(chosen.calls),
     "locked": lambda chosen: locked.run(chosen.ours, chosen.other),
     "engine": lambda chosen: engine.run(chosen.ours, chosen.engine, chosen.sizes),
+    "queries": lambda chosen: queries.run(chosen.asked),
     "ingest": lambda chosen: ingest.run(chosen.seconds, chosen.mlflow, chosen.stored),
 }
 
@@ -66,6 +70,10 @@ def main() -> None:
     parser.add_argument("--finished-runs", type=int, default=10_000, help="runs its memory must not grow over")
     parser.add_argument("--mlflow-python", help="an interpreter that has MLflow, whose OTLP endpoint is the peer")
     parser.add_argument("--stored", type=int, default=0, help="million events in the store before ingest begins")
+    parser.add_argument(
+        "--million-events", type=float, action="append", help="events in a store that is asked, in millions; default 1"
+    )
+    parser.add_argument("--with-content", type=int, default=300_000, help="events whose content is searched")
     given = parser.parse_args()
     print(f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.machine()} {platform.system()}\n")
     chosen = Chosen(
@@ -78,6 +86,7 @@ def main() -> None:
         sizes=engine.Sizes(given.rounds, given.open_runs, given.finished_runs),
         mlflow=given.mlflow_python,
         stored=given.stored,
+        asked=queries.Sizes([int(n * 1e6) for n in given.million_events or (1,)], given.with_content),
     )
     for name in given.only or PARTS:
         PARTS[name](chosen)

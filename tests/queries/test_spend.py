@@ -119,3 +119,25 @@ def test_spend_adds_up_by_what_is_asked_for(store, by):
 def test_a_zone_nobody_knows_is_refused_by_name():
     with pytest.raises(QueryParameterError, match="timezone takes the name of a time zone"):
         get("spend").bind({"timezone": "Mars/Olympus"})
+
+
+SECOND = 1_000_000_000
+HOURS = st.integers(-100_000, 500_000)
+
+
+@settings(deadline=None)
+@given(
+    zone=st.sampled_from([*ZONES, "America/St_Johns", "Asia/Kathmandu", "Australia/Lord_Howe", "Africa/Monrovia"]),
+    hours=st.lists(st.tuples(HOURS, st.integers(0, 3_599_999_999_999)), min_size=1, max_size=8),
+)
+def test_a_call_is_on_the_day_that_the_zones_calendar_says(new_store, zone, hours):  # FR-33
+    # Newfoundland set its clocks back at 00:01: then a day began twice within an hour.
+    moments = [hour * 3600 * SECOND + rest for hour, rest in hours] + [1162693800 * SECOND, 1162693860 * SECOND]
+    store = new_store()
+    store.add(*(CALL | {"started_at": moment} for moment in moments))
+    found = {row["day"]: row["calls"] for row in days(store, timezone=zone)}
+    plain = store.connection.execute(
+        "SELECT timezone(?, make_timestamptz(started_at // 1000))::DATE, count(*) FROM events GROUP BY 1", [zone]
+    ).fetchall()
+    assert found == dict(plain)
+    store.connection.close()

@@ -100,6 +100,33 @@ def test_a_deep_chain_has_its_exact_depth(store, length):
     assert list(range(length)) == depths
 
 
+@pytest.mark.parametrize("folded", [False, True])
+def test_a_run_is_whole_whatever_its_times_are(store, folded):  # FR-23
+    starts = [T0, None, 5, T0 + 100 * SECOND, -7]
+    steps = [{"span_id": f"{n:016x}", "started_at": start} for n, start in enumerate(starts, 1)]
+    store.add(*steps[:2], {"run_id": "another", "span_id": "f" * 16})
+    if folded:
+        store.fold()
+    store.add(*steps[2:], {"tenant": "beta", "span_id": "e" * 16, "started_at": 3})
+    rows = get("waterfall").rows(store.connection, run_id="run-1")
+    assert sorted((row["tenant"], row["span_id"][-1]) for row in rows) == [
+        *(("acme", str(n)) for n in range(1, 6)),
+        ("beta", "e"),
+    ]
+
+
+def test_a_call_that_was_priced_later_shows_its_latest_cost(store):
+    (event_id,) = store.add({"kind": "llm", "span_id": "a" * 16, "cost_usd": 1.0})
+    for number, (tenant, usd) in enumerate([("acme", 2.0), ("acme", 3.0), ("beta", 9.0)]):
+        store.connection.execute(
+            "INSERT INTO costs (event_id, tenant, run_id, cost_usd, price_source, priced_at, change_usd, newly_priced) "
+            "VALUES (?, ?, 'run-1', ?, 'x', ?, 0, 0)",
+            [event_id, tenant, usd, number],
+        )
+    (row,) = get("waterfall").rows(store.connection, run_id="run-1")
+    assert row["cost_usd"] == 3.0
+
+
 @settings(deadline=None, max_examples=25)
 @given(
     parents=st.lists(st.one_of(st.none(), st.integers(0, 12)), max_size=12),

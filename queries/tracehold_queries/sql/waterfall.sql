@@ -34,6 +34,44 @@
 -- column total BIGINT: rows on all pages together
 
 WITH RECURSIVE
+-- When the run began and ended: of the events, only what started in that time is read.
+times AS MATERIALIZED (
+    SELECT min(started_at) AS first_ns, max(ended_at) AS last_ns
+    FROM (
+        SELECT started_at, ended_at
+        FROM run_deltas
+        WHERE run_key = md5_number_lower($run_id)
+        UNION ALL
+        SELECT started_at, ended_at
+        FROM run_deltas
+        WHERE run_key IS NULL
+          AND run_id = $run_id
+    )
+),
+own AS NOT MATERIALIZED (
+    SELECT *
+    FROM events
+    WHERE run_id = $run_id
+      AND started_at >= coalesce((SELECT first_ns FROM times), -9223372036854775808)
+      AND started_at <= coalesce((SELECT last_ns FROM times), 9223372036854775807)
+    UNION ALL
+    -- Starts that are not known, and those in the wrong unit, which do not make the run begin in 1970 (FR-23).
+    SELECT *
+    FROM events
+    WHERE run_id = $run_id
+      AND (started_at IS NULL OR started_at < 946684800000000000)
+      AND (started_at IS NULL OR started_at < (SELECT first_ns FROM times))
+),
+priced AS NOT MATERIALIZED (
+    SELECT own.* REPLACE (coalesce(later.cost_usd, own.cost_usd) AS cost_usd)
+    FROM own
+    LEFT JOIN (
+        SELECT tenant, event_id, arg_max(cost_usd, priced_at) AS cost_usd
+        FROM costs
+        WHERE run_id = $run_id
+        GROUP BY tenant, event_id
+    ) AS later USING (tenant, event_id)
+),
 ranked AS (
     SELECT
         *,
@@ -47,9 +85,8 @@ ranked AS (
                 seq DESC NULLS LAST,
                 event_id
         ) AS rank
-    FROM priced_events
-    WHERE run_id = $run_id
-      AND ($tenant::VARCHAR IS NULL OR tenant = $tenant)
+    FROM priced
+    WHERE ($tenant::VARCHAR IS NULL OR tenant = $tenant)
       AND ($tenants::VARCHAR[] IS NULL OR list_contains($tenants::VARCHAR[], tenant))
 ),
 -- arg_min leaves NULLs out: each column comes from the best-ranked event that has it.

@@ -1,8 +1,9 @@
 -- A row of `run_deltas` that was the only one of its run when they were folded last has a key: the run is read as it
 -- stands. Only runs that something was added to since are grouped; to group all of them is what a list of runs takes its
--- time for, a fifth of a second at half a million runs. Two runs of one key do no harm: both are grouped then.
+-- time for, a fifth of a second at half a million runs. Two runs of one key do no harm: both are grouped then. The key also
+-- finds a run by its id at once.
 
-ALTER TABLE run_deltas ADD COLUMN run_key UBIGINT;   -- md5_number_lower of tenant and run id; NULL for what came since
+ALTER TABLE run_deltas ADD COLUMN run_key UBIGINT;   -- md5_number_lower of the run id; NULL for what came since
 
 -- One row each run that is read as it stands, unless its place is in `replaced_runs`.
 CREATE VIEW folded_runs AS
@@ -38,7 +39,7 @@ CREATE VIEW replaced_runs AS
 SELECT rowid AS place
 FROM run_deltas
 WHERE run_key IN (
-        SELECT md5_number_lower(concat(tenant, chr(10), run_id))
+        SELECT md5_number_lower(run_id)
         FROM run_deltas
         WHERE run_key IS NULL
     );
@@ -72,9 +73,9 @@ SELECT
         arg_max_null(share_cost_usd, share_at)
     ) AS cost_usd,
     (sum(unpriced_calls) + coalesce(arg_max_null(share_unpriced, share_at), 0))::BIGINT AS unpriced_calls,
-    arg_min(root_name, root_rank)                               AS name,
-    coalesce(arg_max(end_status, end_at), arg_min(root_status, root_status_at), 'unset') AS status,
-    arg_min(agent, agent_at)                                    AS agent,
+    arg_min(root_name, (root_rank, root_name))                  AS name,
+    coalesce(arg_max(end_status, (end_at, end_status)), arg_min(root_status, (root_status_at, root_status)), 'unset') AS status,
+    arg_min(agent, (agent_at, agent))                           AS agent,
     min(user_ref)                                               AS user_ref,
     min(session_id)                                             AS session_id,
     min(service)                                                AS service,
@@ -84,11 +85,11 @@ SELECT
 FROM (
     SELECT *
     FROM run_deltas
-    WHERE run_key IS NULL
+    WHERE rowid IN (SELECT place FROM replaced_runs)
     UNION ALL
     SELECT *
     FROM run_deltas
-    WHERE rowid IN (SELECT place FROM replaced_runs)
+    WHERE run_key IS NULL
 )
 GROUP BY tenant, run_id;
 
