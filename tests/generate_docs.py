@@ -34,9 +34,9 @@ def queries_page() -> str:
     lines = [
         *_head("Named queries", "the headers of `queries/tracehold_queries/sql/*.sql`"),
         "Each question below is one `.sql` file. Ask it with `tracehold query NAME -p parameter=value`, or over HTTP at",
-        "`/api/v1/queries/NAME?parameter=value`. The answer is JSON, CSV (`Accept: text/csv`) or Arrow",
-        "(`Accept: application/vnd.apache.arrow.stream`). A list is given by repeating the parameter. Times are UTC. An",
-        "empty value means unknown, never zero.",
+        "`/api/v1/queries/NAME?parameter=value`. The answer is JSON; `format=csv`, `parquet` or `arrow`, or the header `Accept`,",
+        "asks for another form. A list is given by repeating the parameter. Times are UTC. An empty value means unknown, never",
+        "zero.",
         "",
         *_table(
             ["name", "question", "asked by"],
@@ -91,27 +91,40 @@ def cli_page() -> str:
 
 def dialects_page() -> str:
     """Which attribute names of which conventions are read, from the mapping table."""
+    from tracehold_collector.normalise import verdict_rules
     from tracehold_collector.normalise.dialects import FIELD_KEYS, KIND_KEYS
     from tracehold_collector.normalise.log_dialects import DIALECTS
+    from tracehold_collector.normalise.mapping import MAPPING_VERSION
 
     lines = [
-        *_head("OTLP dialects", "`dialects.py` and `log_dialects.py` in `collector/tracehold_collector/normalise/`"),
+        *_head(
+            "OTLP dialects",
+            "`dialects.py`, `verdict_rules.py` and `log_dialects.py` in `collector/tracehold_collector/normalise/`",
+        ),
         "The collector reads the spans and log records of any sender, over HTTP (protobuf and JSON) and gRPC. One whose words",
         "it does not know is stored whole, as kind `other`; the query `unmapped` lists such. Understood are the names of:",
-        "Tracehold's own attributes, Langfuse, OpenTelemetry's GenAI semantic conventions (current and older names), OpenInference,",
-        "OpenLLMetry (Traceloop), LangSmith's exporter, the Vercel AI SDK, Logfire with Pydantic AI and the OpenAI Agents",
-        "SDK, and Codex.",
+        "Tracehold's own attributes, Langfuse, OpenTelemetry's GenAI and MCP semantic conventions (1.36 to 1.41, those of the",
+        "GenAI conventions' own repository, and older names), OpenInference, OpenLLMetry (Traceloop), LangSmith's exporter, the",
+        "Vercel AI SDK, Logfire with Pydantic AI and the OpenAI Agents SDK, Strands Agents, Google's ADK, AWS Bedrock and",
+        "AgentCore, MLflow, Semantic Kernel, AutoGen (which writes the GenAI names), Claude Code and Codex.",
+        "",
+        f"This is version {MAPPING_VERSION} of the mapping. A store notes from when on which version read what it holds (table",
+        "`mapping_versions`), `tracehold explain` prints the one it explains by, and `unmapped` names the one that did not know.",
         "",
         "## What is not understood yet",
         "",
         "- OTLP metrics: they are taken and not stored. Tokens in them would repeat those of spans and log events.",
         "- Prompts and replies that are sent as span events are kept as content of their span, those sent as log records as",
         "  events of kind `context`; they are not taken apart into messages.",
-        "- A tool that a framework refused, when its span says so in free text only. A decision is read from",
-        "  `tracehold.decision`, or from `policy.decision` together with `policy.rule`. An approval or guardrail of another",
-        "  framework is shown with its kind, but is no denial unless it carries one of these.",
-        "- Costs in another currency than USD.",
-        "- MLflow, AutoGen's own names, Semantic Kernel's older names and other conventions that are not named above.",
+        "- A tool that a framework refused, when its spans say so in free text only, or inside the messages of a later prompt",
+        "  (the AI SDK's `execution-denied`, Pydantic AI's denied tool returns). An approval or guardrail is shown with its",
+        "  kind, but is no denial unless a field listed below says so.",
+        "- A tool that Claude Code was not allowed to run is told by its events and, in its traces, by a span. With both sent,",
+        "  such a denial shows twice: nothing joins the two.",
+        "- Two model-call spans of one call, one inside the other, as two instrumentations at once make them: both count.",
+        "  Of Google's ADK, which makes such, the outer one does not.",
+        "- Costs in another currency than USD. Cache writes that are kept for an hour cost what others cost.",
+        "- AutoGen's message spans, the workflow spans of the Microsoft Agent Framework, and other names that are not listed.",
         "",
         "## Which attribute fills which field",
         "",
@@ -134,6 +147,42 @@ def dialects_page() -> str:
                 for key, values in KIND_KEYS.items()
             ],
         ),
+        "",
+        "## Which words are a gate's decision",
+        "",
+        "First come `tracehold.decision`, and `policy.decision` together with `policy.rule`. Then the first rule with a listed",
+        "word decides; words compare without case, and any other word is none. No rule reads what a model, a tool or a person",
+        "wrote. A model call that was stopped on its way out stays a model call: it is paid for.",
+        "",
+        *_table(
+            ["attributes", "only on", "words and decisions", "the rule is from", "decided by", "source of the words"],
+            [
+                [
+                    _attributes_of(FIELD_KEYS, rule.field),
+                    ", ".join(sorted(rule.kinds)),
+                    ", ".join(f"`{word}` → {decision}" for word, decision in rule.words.items()),
+                    ", ".join(_attributes_of(FIELD_KEYS, field) for field in rule.rule_from),
+                    ", ".join(_attributes_of(FIELD_KEYS, field) for field in rule.by_from),
+                    rule.source,
+                ]
+                for rule in verdict_rules.VERDICT_RULES
+            ],
+        ),
+        "",
+        "And in forms of their own:",
+        "",
+        "- AgentCore's policy: `aws.agentcore.policy.authorization_decision` on its own spans (`AgentCore.Policy.*`), unless",
+        "  `aws.agentcore.gateway.policy.mode` is `LOG_ONLY`. The tool's span, which repeats it, is no second denial.",
+        "- Strands: `gen_ai.tool.status` of a tool, "
+        + ", ".join(f"`{word}` → {decision}" for word, decision in verdict_rules.TOOL_STATUS_WORDS.items())
+        + ". Its `error` is a failure under an OK status.",
+        "- Google's ADK: a tool's answer that is nothing but ADK's own refusal, "
+        + ", ".join(f"`{text}` → {decision}" for text, decision in verdict_rules.ADK_ANSWERS.items()),
+        "- Claude Code's traces: `decision` and `source` of the span `claude_code.tool.blocked_on_user`, by the words of its",
+        "  events below.",
+        "- Exceptions that are a wait and no failure: "
+        + ", ".join(f"`{name}`" for name in sorted(verdict_rules.WAITS))
+        + " → suspended.",
         "",
         "## Which log event is what",
         "",
@@ -286,6 +335,10 @@ def _count(row, key: str) -> str:
     if stated is None:
         return read
     return f"{stated:,} → {read or 'unknown'}" if key in _differences(row) else f"= {read}"
+
+
+def _attributes_of(field_keys, field: str) -> str:
+    return ", ".join(f"`{key}`" for key in field_keys[field])
 
 
 def _event_note(event) -> str:
@@ -470,8 +523,63 @@ def needs_block() -> str:
     )
 
 
+def api_page() -> str:
+    """Every HTTP address, from the OpenAPI document."""
+    from tracehold_collector.api.app import make_routes
+    from tracehold_collector.api.contract.document import build_document
+
+    document = build_document(make_routes())
+    lines = [
+        *_head("The HTTP API", "the OpenAPI document that the collector serves at `/openapi.json`"),
+        "A running collector serves the whole contract as OpenAPI 3.1: parameters, bodies, answers and errors of each address,",
+        "each named query with the types of its columns. Point Swagger UI, a generator of clients or a fuzzer at it:",
+        "",
+        "```sh",
+        'curl -H "Authorization: Bearer $TRACEHOLD_API_KEY" http://127.0.0.1:4318/openapi.json',
+        "```",
+        "",
+        "A test calls every operation with generated requests and holds what comes back to the document. A key is shown as",
+        "`Authorization: Bearer KEY` or `x-api-key: KEY`. Errors are JSON, `error` and often `hint`; OTLP and Jaeger's API have",
+        "their own forms. What Jaeger's answers hold is documented by Jaeger.",
+    ]
+    for tag, title in _TAGS.items():
+        lines += ["", f"## {title}", ""]
+        lines += _table(
+            ["address", "role", "what", "parameters"],
+            [
+                [f"`{method.upper()} {path}`", _role(operation), operation["summary"], _parameter_names(operation)]
+                for path, methods in document["paths"].items()
+                for method, operation in methods.items()
+                if operation["tags"] == [tag]
+            ],
+        )
+    return _page(lines)
+
+
+_TAGS: Final = {
+    "ingest": "What agents send",
+    "ask": "What people, dashboards and scripts ask",
+    "jaeger": "Jaeger's query API",
+    "operate": "For whoever runs it",
+}
+
+
+def _role(operation) -> str:
+    found = re.search(r"Needs the role `(\w+)`", operation["description"])
+    return f"`{found[1]}`" if found else "none"
+
+
+def _parameter_names(operation) -> str:
+    return ", ".join(
+        f"`{one['name']}`" + (" (required)" if one["required"] else "")
+        for one in operation["parameters"]
+        if one["in"] == "query"
+    )
+
+
 PAGES: Final[dict[str, Callable[[], str]]] = {
     "queries.md": queries_page,
+    "api.md": api_page,
     "cli.md": cli_page,
     "dialects.md": dialects_page,
     "recorded.md": recorded_page,

@@ -6,10 +6,17 @@ Imports nothing but the standard library, since `pip install .` brings no server
 from __future__ import annotations
 
 import sys
+from typing import Final
+
+from tracehold_collector.core.lean import without_pandas
+
+_SERVERS: Final = frozenset({"collect", "up", "demo"})
 
 
 def main() -> None:
     """Run the command, or say what to install."""
+    if sys.argv[1:2] and sys.argv[1] in _SERVERS:
+        without_pandas()
     try:
         from tracehold_collector.cli.app import run  # noqa: PLC0415 - an optional extra
     except ModuleNotFoundError as error:

@@ -65,7 +65,10 @@ def test_a_command_on_a_page_exists_with_these_options(line: str) -> None:
     if arguments and arguments[0] in getattr(command, "commands", ()):
         command = command.commands[arguments[0]]
     known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
-    unknown = [word for word in arguments if word.startswith("-") and word.partition("=")[0] not in known]
+    # A dash alone is standard input, an argument.
+    unknown = [
+        word for word in arguments if word.startswith("-") and word != "-" and word.partition("=")[0] not in known
+    ]
     assert not unknown, f"{line!r}: {unknown} are no options of {verb}"
 
 

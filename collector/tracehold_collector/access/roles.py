@@ -11,7 +11,7 @@ ROLES: Final[tuple[Role, ...]] = get_args(Role)
 
 MAY: Final[dict[Role, str]] = {
     "ingest": "send events, spans and log records, over HTTP and gRPC; reads nothing back",
-    "read": "ask what happened: named queries, envelopes of events, Jaeger's API, each without what was said",
+    "read": "ask what happened: named queries, SQL, exports, events, Jaeger's API, each without what was said",
     "content": "together with read: see what was said, such as prompts, replies, arguments and reasons",
     "audit": "read the access log: who asked for what, and what was refused",
     "admin": "ingest, read and audit, and pricing stored calls anew; what was said only with content as well",

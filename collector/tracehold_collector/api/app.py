@@ -20,6 +20,7 @@ from tracehold_collector.api import budgets as budgets_api
 from tracehold_collector.api import sql as sql_api
 from tracehold_collector.api.access import AccessMiddleware
 from tracehold_collector.api.body import media_type
+from tracehold_collector.api.contract.document import document_endpoint
 from tracehold_collector.api.errors import on_collector_error, on_method_not_allowed, on_unforeseen
 from tracehold_collector.api.otlp_status import PROTOBUF, otlp_error
 from tracehold_collector.budgets import Budgets
@@ -73,28 +74,7 @@ def build_app(
         budgets: what may be spent.
         sql: runs analysts' statements.
     """
-    routes: list[BaseRoute] = [
-        Route("/v1/events", ingest.post_events, methods=["POST"]),
-        Route("/v1/traces", ingest.post_traces, methods=["POST"]),
-        Route("/v1/logs", ingest.post_logs, methods=["POST"]),
-        Route("/v1/metrics", ingest.post_metrics, methods=["POST"]),
-        Route("/api/v1/queries", reads.list_queries),
-        Route("/api/v1/queries/{name}", reads.run_query),
-        Route("/api/v1/events/{event_id}", reads.get_event),
-        Route("/api/v1/contents", reads.get_contents),
-        Route("/api/v1/search/content", search.search_content),
-        Route("/api/v1/tail", tail.get_tail),
-        Route("/api/v1/sql", sql_api.Sql),
-        Route("/api/v1/export/events", export.export_events),
-        Route("/api/v1/prices/apply", prices.apply_prices, methods=["POST"]),
-        Route("/api/v1/budgets", budgets_api.list_budgets),
-        Route("/api/v1/access-log", access_log.get_access_log),
-        *jaeger.ROUTES,
-        *jaeger_v3.ROUTES,
-        Route("/healthz", health.healthz),
-        Route("/readyz", health.readyz),
-        Route("/metrics", health.metrics),
-    ]
+    routes = make_routes()
     app = Starlette(
         routes=routes,
         middleware=[Middleware(AccessMiddleware, gate=gate, routes=routes, log=access_log_file)],
@@ -124,6 +104,35 @@ def build_app(
     app.state.exports = threading.BoundedSemaphore(export.AT_ONCE)
     app.state.metrics = health.registry(health.StoreMetrics(database, writer, intake, forwarder, watch))
     return app
+
+
+def make_routes() -> list[BaseRoute]:
+    """Return every address there is; what each asks of a key is in `api.needs`, what it takes in `api.contract`."""
+    described: list[BaseRoute] = []
+    described += [
+        Route("/v1/events", ingest.post_events, methods=["POST"]),
+        Route("/v1/traces", ingest.post_traces, methods=["POST"]),
+        Route("/v1/logs", ingest.post_logs, methods=["POST"]),
+        Route("/v1/metrics", ingest.post_metrics, methods=["POST"]),
+        Route("/api/v1/queries", reads.list_queries),
+        Route("/api/v1/queries/{name}", reads.run_query),
+        Route("/api/v1/events/{event_id}", reads.get_event),
+        Route("/api/v1/contents", reads.get_contents),
+        Route("/api/v1/search/content", search.search_content),
+        Route("/api/v1/tail", tail.get_tail),
+        Route("/api/v1/sql", sql_api.Sql),
+        Route("/api/v1/export/events", export.export_events),
+        Route("/api/v1/prices/apply", prices.apply_prices, methods=["POST"]),
+        Route("/api/v1/budgets", budgets_api.list_budgets),
+        Route("/api/v1/access-log", access_log.get_access_log),
+        *jaeger.ROUTES,
+        *jaeger_v3.ROUTES,
+        Route("/openapi.json", document_endpoint(described)),
+        Route("/healthz", health.healthz),
+        Route("/readyz", health.readyz),
+        Route("/metrics", health.metrics),
+    ]
+    return described
 
 
 async def _not_found(request: Request, _error: Exception) -> Response:

@@ -57,6 +57,7 @@ HTTP: Final[dict[str, Need]] = {
     "/api/v3/traces": _READ,
     "/api/v3/traces/{trace_id}": _READ,
     "/api/v3/trace-summaries": _READ,
+    "/openapi.json": Need("read", "watch"),
     "/metrics": Need("read", "watch", every_tenant=True),
 }
 """By the path of the route, place-holders and all."""

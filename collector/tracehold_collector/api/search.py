@@ -22,7 +22,7 @@ from tracehold_collector.core.times import parse_moment_ns
 from tracehold_collector.search.content_search import Asked, ContentSearch, Hit, read_cursor
 from tracehold_collector.search.needle import MAX_TEXT_CHARS
 from tracehold_collector.store.content_scan import ScanFilter
-from tracehold_collector.store.filters import FILTERS
+from tracehold_collector.store.filters import FILTERS, MAX_VALUE_CHARS
 from tracehold_collector.store.reader import Access, Reader
 from tracehold_collector.store.writer import Writer
 
@@ -35,7 +35,6 @@ _DEFAULT_HITS: Final = 100
 _DEFAULT_SECONDS: Final = 60
 _RETRY_AFTER_S: Final = 5
 _TELL_EVERY_S: Final = 0.25
-_MAX_VALUE_CHARS: Final = 500
 _KNOWN: Final = frozenset({"text", "since", "until", "limit", "seconds", "cursor", *FILTERS})
 
 
@@ -168,8 +167,8 @@ def parse_asked(query: QueryParams, access: Access) -> Asked:
         raise QueryError(f"text takes what to look for, 1 to {MAX_TEXT_CHARS} characters")
     equal = {name: query[name] for name in FILTERS if query.get(name)}
     for name, value in equal.items():
-        if len(value) > _MAX_VALUE_CHARS or not _is_text(value):
-            raise QueryError(f"{name} takes at most {_MAX_VALUE_CHARS} characters of valid text")
+        if len(value) > MAX_VALUE_CHARS or not _is_text(value):
+            raise QueryError(f"{name} takes at most {MAX_VALUE_CHARS} characters of valid text")
     return Asked(
         text,
         ScanFilter(

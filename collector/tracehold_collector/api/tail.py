@@ -24,7 +24,7 @@ from tracehold_collector.api.noting import note_end, note_tenant
 from tracehold_collector.core.errors import CollectorError, QueryError, ThrottledError
 from tracehold_collector.core.times import iso_utc
 from tracehold_collector.pipeline import Intake
-from tracehold_collector.store.filters import FILTERS
+from tracehold_collector.store.filters import FILTERS, MAX_VALUE_CHARS
 from tracehold_collector.store.following import (
     PAGE_ROWS,
     Followed,
@@ -49,7 +49,6 @@ _STUCK_S: Final = 60.0
 
 _RETRY_MS: Final = 1_000
 _RETRY_AFTER_S: Final = 10
-_MAX_VALUE_CHARS: Final = 500
 _KNOWN: Final = frozenset({"denials", "last", *FILTERS})
 
 
@@ -174,8 +173,8 @@ def parse_tail(query: QueryParams, last_id: str, access: Access) -> _State:
         raise QueryError(f"there is no parameter {unknown[0][:40]!r}; there are: {', '.join(sorted(_KNOWN))}")
     for name in query:
         value = query[name]
-        if len(query.getlist(name)) > 1 or len(value) > _MAX_VALUE_CHARS or not value.isprintable():
-            raise QueryError(f"{name} may be given once, with at most {_MAX_VALUE_CHARS} characters of plain text")
+        if len(query.getlist(name)) > 1 or len(value) > MAX_VALUE_CHARS or not value.isprintable():
+            raise QueryError(f"{name} may be given once, with at most {MAX_VALUE_CHARS} characters of plain text")
     denials, last = query.get("denials", "false"), query.get("last", "0")
     if denials not in {"true", "false"}:
         raise QueryError("denials takes true or false")

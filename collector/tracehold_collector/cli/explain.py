@@ -48,9 +48,9 @@ def explain(
 ) -> None:
     """Show how a file is read: which attribute fills which column, by whose rule, and what no rule reads.
 
-    Nothing is sent or stored, and no collector is needed. What no rule reads is kept as content all the same. The version
-    of the mapping table is printed with each item: a store notes which version read what it holds (query unmapped). Exits
-    1 when the file cannot be read, or holds nothing of that name.
+    Nothing is sent or stored, and no collector is needed. What no rule reads is kept as content all the same. The
+    version of the mapping table is printed with each item: a store notes which version read what it holds (query
+    unmapped). Exits 1 when the file cannot be read, or holds nothing of that name.
     """
     (path,) = find_files([file], form)
     shown = 0

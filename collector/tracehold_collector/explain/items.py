@@ -23,11 +23,15 @@ from tracehold_collector.normalise.logs import log_record, overlaid, recognised
 from tracehold_collector.normalise.mapping import MAPPING_VERSION
 from tracehold_collector.normalise.span_item import SpanItem
 from tracehold_collector.normalise.spans import carries_own_event, span_record
+from tracehold_collector.normalise.verdict_rules import VERDICT_RULES
 
 _OWN_EVENT: Final = "Tracehold's event format"
 _BY_NAME: Final = "read by its name"
 _FIELD_OF: Final = {key: name for name, keys in FIELD_KEYS.items() for key in keys}
-_DECIDING: Final = ("decision", "policy_decision", "policy_rule", "word")
+_DECIDING: Final = frozenset(
+    {"decision", "policy_decision", "policy_rule", "word", "agentcore_decision"}
+    | {rule.field for rule in VERDICT_RULES if rule.field != "finish_reason"}
+)
 _COLUMNS: Final = tuple(item.name for item in fields(Record) if item.name not in {"content", "attributes"})
 _LONGEST_WORD: Final = 40
 

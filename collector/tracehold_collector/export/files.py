@@ -20,7 +20,7 @@ from tracehold_collector.core.cells import csv_text
 from tracehold_collector.core.record import Record
 from tracehold_collector.export.events import EventExport, Part
 from tracehold_collector.forward import to_otlp
-from tracehold_collector.forward.otlp_json import request_json
+from tracehold_collector.forward.otlp_json import OtlpJson
 from tracehold_collector.forward.parts import mapping
 from tracehold_collector.normalise.ids import span_event_id
 
@@ -66,7 +66,7 @@ def otlp_bytes(export: EventExport) -> Iterator[bytes]:
     for part in export.parts():
         records = _records(part)
         while some := list(islice(records, _SPANS_A_LINE)):
-            yield request_json(to_otlp(some)) + b"\n"
+            yield OtlpJson().request(to_otlp(some)) + b"\n"
 
 
 FORMS: Final[dict[str, tuple[Callable[[EventExport], Iterator[bytes]], str]]] = {

@@ -22,6 +22,9 @@ from tracehold_collector.normalise.tracer_events import tracer_envelope
 from tracehold_collector.normalise.usage import Usage, count, credible_cost, settled, tokens
 from tracehold_collector.normalise.verdicts import CACHE_APART, MARKS, ends_plainly, look_again
 
+ODD_TIME: Final = "odd_time"
+"""The attribute of an event whose times as sent were not credible; they stand in its content (FR-23)."""
+
 _STATUS_OF_CODE: Final[dict[int, Status]] = {1: "ok", 2: "error"}
 _NAMED_BY_TOOL: Final = frozenset({"tool", "gate", "approval"})
 _TOKEN_FIELDS: Final = (
@@ -43,12 +46,14 @@ def span_record(span: SpanItem, context: NormaliseContext) -> Record:
     fields = fields_of(attributes)
     if carries_own_event(attributes, fields):
         record = _from_own_exporter(span, context)
+        odd_time = _times(span)[2]
     else:
         record = _envelope(span, fields, classify(attributes), context)
+        odd_time = record.attributes is not None and ODD_TIME in record.attributes
     if _STATUS_OF_CODE.get(span.status_code, "unset") != record.status:
         span.extra["status_code"] = span.status_code
     odd_name = bool(span.name) and record.name != span.name
-    record.content = _content(span, context, odd_name=odd_name)
+    record.content = _content(span, context, odd_name=odd_name, odd_time=odd_time)
     if span.replaced:
         record.attributes = {**(record.attributes or {}), "invalid_unicode": True}
     return record
@@ -252,17 +257,17 @@ def _attributes(fields: dict[str, Any], context: NormaliseContext, *, odd_time: 
     if "rpc_request_id" in fields and (request_id := context.call_id(str(fields["rpc_request_id"]))):
         found["rpc_request_id"] = request_id
     if odd_time:
-        found["odd_time"] = True
+        found[ODD_TIME] = True
     return found or None
 
 
-def _content(span: SpanItem, context: NormaliseContext, *, odd_name: bool) -> dict[str, Any]:
+def _content(span: SpanItem, context: NormaliseContext, *, odd_name: bool, odd_time: bool) -> dict[str, Any]:
     own = span.extra
     if span.attributes:
         own["attributes"] = span.attributes
     if odd_name:
         own["name"] = span.name
-    if _times(span)[2]:
+    if odd_time:
         own["start_time_unix_nano"] = span.start_ns
         own["end_time_unix_nano"] = span.end_ns
     content = clean_content(own, context, size_hint=span.size_hint)

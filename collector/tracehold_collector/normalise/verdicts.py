@@ -35,6 +35,9 @@ CACHE_APART: Final = "cache_apart"
 WRAPS_A_CALL: Final = "call_llm"
 """The type of ADK's span around a model call, which newer versions trace a second time below it."""
 
+TOLD_BY_EVENTS: Final = {"claude_code.llm_request": "claude_code.api_request"}
+"""Types of model-call spans -> the log event of the same program that tells the same call once more, if it is sent."""
+
 _DIALECTS: Final = ("mcp_method", "span_type", "mlflow", "adk_request", "adk_response", "reasoning_beside")
 MARKS: Final = frozenset(
     {*_DIALECTS, "status", "agentcore_decision", *(rule.field for rule in VERDICT_RULES)} - {"finish_reason"}

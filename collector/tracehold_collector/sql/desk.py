@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import socket
-import subprocess
-import sys
 import threading
 from dataclasses import dataclass
-from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import duckdb
 import orjson
@@ -20,6 +14,7 @@ import pyarrow as pa
 from tracehold_collector.core.errors import QueryError, StoreError, ThrottledError
 from tracehold_collector.sql import frames
 from tracehold_collector.sql.frames import Channel, ClosedError
+from tracehold_collector.sql.process import Process
 from tracehold_collector.sql.scans import Scans
 from tracehold_collector.sql.schemas import text_of
 from tracehold_collector.sql.tables import table_schemas
@@ -30,7 +25,6 @@ MAX_STATEMENT_CHARS: Final = 50_000
 DEFAULT_ROWS: Final = 10_000
 MAX_ROWS: Final = 1_000_000
 
-_MODULE: Final = ("-m", "tracehold_collector.sql.child")
 _MIB: Final = 1024 * 1024
 _SPARE_CPU_S: Final = 10
 _CUTS: Final = {"rows": "rows", "bytes": "bytes"}
@@ -75,8 +69,15 @@ class SqlDesk:
         self._places = threading.BoundedSemaphore(self.options.at_once)
 
     def tables(self) -> dict[str, pa.Schema]:
-        """Return the columns of each table that may be read."""
-        return table_schemas(self._database)
+        """Return the columns of each table that may be read.
+
+        Raises:
+            StoreError: the store could not answer.
+        """
+        try:
+            return table_schemas(self._database)
+        except duckdb.Error as error:
+            raise StoreError(f"the store could not answer: {type(error).__name__}") from error
 
     def statement(self, text: str, access: Access, *, max_rows: int = DEFAULT_ROWS) -> Statement:
         """Return a statement that is ready to run.
@@ -110,7 +111,7 @@ class Statement:
         self._options = options
         self._places = places
         self._max_rows = max_rows
-        self._process: _Process | None = None
+        self._process: Process | None = None
         self._stopped = ""
         self._lock = threading.Lock()
 
@@ -128,7 +129,7 @@ class Statement:
         timer.daemon = True
         timer.start()
         try:
-            with contextlib.closing(self._scans), _Process() as process:
+            with contextlib.closing(self._scans), Process() as process:
                 with self._lock:
                     self._process = process
                     if self._stopped:
@@ -207,41 +208,6 @@ class Statement:
         if kind in {"refused", "sql"}:
             return QueryError(text)
         return QueryError(f"the statement could not be run ({text[:60]}); write it another way")
-
-
-class _Process:
-    """A process for one statement, killed at the end whatever it does."""
-
-    def __init__(self) -> None:
-        ours, theirs = socket.socketpair()
-        self._socket = ours
-        with theirs:
-            self._process = subprocess.Popen(  # noqa: S603 - our own module
-                [sys.executable, "-s", *_MODULE],
-                stdin=theirs.fileno(),
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                cwd=Path(__file__).anchor,
-                env=_environment(),
-            )
-        self.channel = Channel(ours)
-
-    def kill(self) -> None:
-        self._process.kill()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, _type: object, _error: BaseException | None, _trace: TracebackType | None) -> None:
-        self._process.kill()
-        self._socket.close()
-        self._process.wait()
-
-
-def _environment() -> dict[str, str]:
-    """No setting and no secret of ours: only where Python finds its modules."""
-    kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "SYSTEMROOT") if name in os.environ}
-    return kept | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def _said(body: bytearray) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import orjson
 
 _HEAD: Final = struct.Struct("!cI")
 
-MAX_FRAME_BYTES: Final = 256 * 1024 * 1024
+MAX_FRAME_BYTES: Final = 128 * 1024 * 1024
 """Of one frame; a batch of rows is far smaller. What is longer is no frame of ours."""
 
 # From the collector.

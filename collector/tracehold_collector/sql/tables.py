@@ -15,7 +15,7 @@ TABLES: Final[Mapping[str, str]] = {
     "priced_events": "events with what a call costs by what is known today",
     "runs": "one row a run: counts, tokens, cost, status",
     "costs": "what a call was found to cost after it was stored",
-    "spend_entries": "what sums of spend are made of: each model call, and what was changed about it later",
+    "spend_entries": "what sums of spend are made of: calls, what was changed later, and usage told above them",
 }
 """By name, what is in it. A relation of the store that is not named here cannot be read."""
 

@@ -11,6 +11,9 @@ FILTERS: Final = (
 )  # fmt: skip
 """Columns that such a reader can be narrowed down by, to one value each."""
 
+MAX_VALUE_CHARS: Final = 500
+"""Characters of such a value."""
+
 
 def equal_conditions(tenants: Sequence[str] | None, equal: Mapping[str, str], bound: dict[str, Any]) -> list[str]:
     """Return conditions for a WHERE over `events`, and put their values into `bound`.

@@ -11,7 +11,10 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from tracehold_collector.core.record import Record
-from tracehold_collector.normalise.verdicts import WRAPS_A_CALL
+from tracehold_collector.normalise.verdicts import TOLD_BY_EVENTS, WRAPS_A_CALL
+
+_MAY_REPEAT: Final = frozenset({WRAPS_A_CALL, *TOLD_BY_EVENTS})
+"""Types of model calls that may repeat another one; each counts until that one is there."""
 
 
 class Told(NamedTuple):
@@ -49,7 +52,10 @@ class Told(NamedTuple):
     @property
     def is_plain_call(self) -> bool:
         """Whether it is a model call that counts whatever is below it."""
-        return self.kind == "llm" and self.type != WRAPS_A_CALL
+        return self.kind == "llm" and self.type not in _MAY_REPEAT
+
+
+_TELLERS: Final = frozenset(TOLD_BY_EVENTS.values())
 
 
 class Share(NamedTuple):
@@ -72,7 +78,7 @@ _COVERED: Final = Share(0, None, None, None, None, None, None, -1)
 def needs_a_tree(record: Record) -> bool:
     """Whether a record's figures may repeat those of events below it. Asked of every record that is stored."""
     if record.kind == "llm":
-        return record.type == WRAPS_A_CALL
+        return record.type in _MAY_REPEAT
     return record.input_tokens is not None or record.output_tokens is not None or bool(record.cost_usd)
 
 
@@ -95,6 +101,8 @@ class UsageTree:
     """Model calls that tell nothing."""
     _calls: int = 0
     """Model calls that tell something."""
+    _call_types: set[str] = field(default_factory=set)
+    """Of these, the types that spans may repeat."""
 
     def __len__(self) -> int:
         return len(self._parents)
@@ -113,6 +121,8 @@ class UsageTree:
             return
         if given.is_plain_call:
             self._calls += 1
+            if given.type in _TELLERS:
+                self._call_types.add(given.type)
         else:
             self._aggregates[given.event_id] = given
         self._climb(parent)
@@ -160,6 +170,8 @@ class UsageTree:
         alone = not self._calls and all(event.kind == "run" for event in self._aggregates.values())
         for event in self._aggregates.values():
             if not (alone if event.kind == "run" else self._is_lowest(event, tops)):
+                continue
+            if TOLD_BY_EVENTS.get(event.type) in self._call_types:
                 continue
             place = "run" if event.kind == "run" else event.span_id or event.event_id
             other = best.get(place)

@@ -19,7 +19,8 @@ from support.records import make_record
 from tracehold_collector.access.journal import Entry
 from tracehold_collector.access.reading import Asked, read_log
 from tracehold_collector.serve import CollectorServer
-from tracehold_collector.sql import desk as desks
+from tracehold_collector.sql import process as processes
+from tracehold_collector.sql.desk import SqlOptions
 
 Serve = Callable[..., CollectorServer]
 
@@ -205,25 +206,26 @@ def test_an_answer_that_was_cut_says_so(filled: CollectorServer) -> None:
 def test_when_the_asker_hangs_up_the_statement_is_stopped(
     filled: CollectorServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    processes: list[Any] = []
-    real = desks._Process.__init__
+    begun: list[Any] = []
+    real = processes.Process.__init__
 
     def init(self: Any) -> None:
         real(self)
-        processes.append(self._process)
+        begun.append(self._process)
 
-    monkeypatch.setattr(desks._Process, "__init__", init)
+    monkeypatch.setattr(processes.Process, "__init__", init)
     with pytest.raises(httpx.ReadTimeout):
         post(filled, WITHOUT_END, timeout=2.0)
-    wait_for(lambda: processes[0].returncode is not None, what="the end of the process", within_s=10)
+    wait_for(lambda: begun[0].returncode is not None, what="the end of the process", within_s=10)
     assert post(filled, "SELECT 1").status_code == 200
 
 
-def test_a_statement_that_takes_too_long_gets_400_and_the_next_one_an_answer(serve: Serve) -> None:
+def test_a_statement_that_takes_too_long_gets_400_and_gives_up_its_place(serve: Serve) -> None:
     server = serve(query_timeout_s=1)
-    answer = post(server, WITHOUT_END)
+    for _ in range(SqlOptions().at_once):
+        answer = post(server, WITHOUT_END)
     assert (answer.status_code, "longer than 1 s" in answer.json()["error"]) == (400, True)
-    assert post(server, "SELECT 1 AS one").json()["rows"] == [[1]]
+    assert server._app.state.sql._places.acquire(blocking=False)
 
 
 def test_another_method_is_told_which_there_are(filled: CollectorServer) -> None:

@@ -275,6 +275,11 @@ def addresses() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "/api/v3/traces", v3
     yield "/api/v3/trace-summaries", v3
     yield "/api/dependencies", {"endTs": str(START * 2 // 1_000_000), "lookback": str(START // 1_000_000)}
+    for form in ("csv", "otlp"):
+        yield "/api/v1/export/events", {"format": form}
+        yield "/api/v1/export/events", {"format": form, "with_content": "true"}
+        yield "/api/v1/export/events", {"format": form, "tenant": "x"}
+    yield "/api/v1/sql", {}
     for path in ("/api/services", "/api/v3/services", "/api/v1/budgets", "/api/v1/access-log", "/metrics"):
         yield path, {}
 
@@ -284,7 +289,7 @@ def test_the_addresses_above_are_all_that_read(shared: Stage) -> None:
     for route in shared.server._app.routes:
         if isinstance(route, Route) and "GET" in (route.methods or ()):
             assert any(route.path_regex.match(path) for path in asked) or route.path in {
-                "/healthz", "/readyz", "/api/v1/queries",
+                "/healthz", "/readyz", "/api/v1/queries", "/openapi.json",
             }, route.path  # fmt: skip
 
 

@@ -129,8 +129,9 @@ def _readable(descriptor: int) -> None:
 def test_a_process_does_without_pandas() -> None:
     program = """
 import sys
+from tracehold_collector.core.lean import without_pandas
 from tracehold_collector.decoders import worker
-sys.meta_path.insert(0, worker._NoPandas())
+without_pandas()
 from tracehold_collector.store.rows import encode
 encode([])
 assert "pandas" not in sys.modules

@@ -21,6 +21,7 @@ from tracehold_collector.normalise.logs import log_record
 from tracehold_collector.normalise.span_item import Shared, SpanItem
 from tracehold_collector.normalise.spans import span_record
 
+NO_DECISION = "is no decision (its words are listed, and a policy's word needs its rule)"
 CONTEXT = NormaliseContext("acme", Pseudonyms(b"k" * 32, "acme"), Cleaner())
 START = 1_780_000_000_000_000_000
 
@@ -43,6 +44,8 @@ WORDS = sorted(
         *chain.from_iterable(dialect.events for dialect in DIALECTS),
         *("denied", "deny", "allowed", "accept", "reject", "rejected", "config", "llm", "tool", "error", "ok", "true"),
         *("llm_call", "tool_call", "gpt-4o-mini", "response.completed", "a rule/1", "12", "0" * 32, ""),
+        *("content_filter", "safety", "DENY", "NONE", "block", "ask", "tools/call", "claude_code.tool.blocked_on_user"),
+        *('{"error": "This tool call is rejected."}', '["content_filter"]', '"CHAT_MODEL"', '{"total_cost": 0.5}'),
         *('{"input": 3, "output": 4, "total": 7}', '{"total": 0.5}', "a sentence of many words that is no name at all"),
     }
 )
@@ -142,12 +145,22 @@ def test_of_two_that_say_the_same_the_one_that_was_read_is_named() -> None:
         (
             {"gen_ai.operation.name": "execute_tool", "policy.decision": "deny"},
             "gen_ai.operation.name = execute_tool: tool",
-            "none: policy.decision = deny is no decision (its words are listed, and a policy's word needs its rule)",
+            f"none: policy.decision = deny {NO_DECISION}",
         ),
         (
             {"openinference.span.kind": "GUARDRAIL"},
             "openinference.span.kind = GUARDRAIL: guardrail",
             "none stated; a span is no denial for being of kind guardrail",
+        ),
+        (
+            {"gen_ai.guardrail.action": "flagged"},
+            "no attribute names a kind in a listed word: other",
+            f"none: gen_ai.guardrail.action = flagged {NO_DECISION}",
+        ),
+        (
+            {"gen_ai.operation.name": "chat", "gen_ai.response.finish_reasons": "content_filter"},
+            "gen_ai.operation.name = chat: llm",
+            "tripped, said by gen_ai.response.finish_reasons and gen_ai.operation.name: counted as a denial",
         ),
         ({"tracehold.kind": "llm"}, "tracehold.kind = llm", "none stated"),
         ({"x": 1}, "no attribute names a kind in a listed word: other", "none stated"),

@@ -23,7 +23,7 @@ from tracehold_collector.export.events import EventExport
 from tracehold_collector.export.files import FORMS
 from tracehold_collector.export.selection import FIELDS, Selection, parse_selection
 from tracehold_collector.forward import to_otlp
-from tracehold_collector.forward.otlp_json import request_json
+from tracehold_collector.forward.otlp_json import OtlpJson
 from tracehold_collector.store.columns import Cost
 from tracehold_collector.store.database import Database
 from tracehold_collector.store.reader import Access
@@ -199,7 +199,7 @@ def test_otlp_json_says_what_the_protobuf_says(content: dict[str, Any], scoped: 
     more = {"scope": {"name": "s"}, "attributes": content} if scoped else content
     record: Record = make_record(1, trace_id="a" * 32, content=more)
     request = to_otlp([record])
-    document = json.loads(request_json(request))
+    document = json.loads(OtlpJson().request(request))
     for group in document["resourceSpans"]:
         for scope in group["scopeSpans"]:
             for span in scope["spans"]:

@@ -112,13 +112,17 @@ def test_fr_31_dated_ids_cost_what_their_family_costs_and_an_invented_one_is_lis
     world.close()
 
 
+def every_hour(*days: str) -> list[str]:
+    return [f"{day}T{hour:02}:30" for day in days for hour in range(24)]
+
+
 CALLS = ["2026-05-01T18:00", "2026-05-01T18:45", "2026-05-01T23:30", "2026-05-02T00:15"]
 ZONES = ["UTC", "Asia/Kolkata", "America/Los_Angeles", "Europe/Berlin"]
 PERIODS = {
     "plain days": (date(2026, 4, 29), CALLS),
-    "Berlin's 23 hours": (date(2026, 3, 27), [f"2026-03-{day}T{hour:02}:30" for day in (28, 29, 30) for hour in range(24)]),
-    "Berlin's 25 hours": (date(2026, 10, 23), [f"2026-10-{day}T{hour:02}:30" for day in (24, 25, 26) for hour in range(24)]),
-}  # fmt: skip
+    "Berlin's 23 hours": (date(2026, 3, 27), every_hour("2026-03-28", "2026-03-29", "2026-03-30")),
+    "Berlin's 25 hours": (date(2026, 10, 23), every_hour("2026-10-24", "2026-10-25", "2026-10-26")),
+}
 
 
 def by_command(world: World, zone: str, first: date, until: date) -> list[dict[str, Any]]:

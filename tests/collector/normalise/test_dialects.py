@@ -69,7 +69,8 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "Bedrock": (  # GenAI conventions, AWS Bedrock
         {
             "gen_ai.operation.name": "chat", "gen_ai.provider.name": "aws.bedrock",
-            "gen_ai.request.model": "anthropic.claude-sonnet-4-5-20250929-v1:0", "aws.bedrock.guardrail.id": "sgi5gkybzqak",
+            "gen_ai.request.model": "anthropic.claude-sonnet-4-5-20250929-v1:0",
+            "aws.bedrock.guardrail.id": "sgi5gkybzqak",
             "gen_ai.usage.input_tokens": 5, "gen_ai.usage.output_tokens": 1,
         },
         {},
@@ -162,7 +163,9 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
             "output_tokens": 7, "cached_tokens": 40, "cost_usd": 0.3, "price_source": "recorded",
         },
     ),
-    "MLflow, a guardrail without quotes": ({"mlflow.spanType": "GUARDRAIL"}, {}, {"kind": "guardrail", "decision": None}),
+    "MLflow, a guardrail without quotes": (
+        {"mlflow.spanType": "GUARDRAIL"}, {}, {"kind": "guardrail", "decision": None},
+    ),
     "Semantic Kernel": (
         {
             "gen_ai.operation.name": "chat.completions", "gen_ai.system": "openai", "gen_ai.response.prompt_tokens": 9,

@@ -15,6 +15,7 @@ TOOL = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "pay"}
 CHAT = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.usage.input_tokens": 7}
 LOGFIRE = {"logfire.msg_template": "Guardrail {name!r} {triggered=}", "name": "no_secrets"}
 ADK = TOOL | {"gcp.vertex.agent.llm_request": "{}"}
+CHECK = {"gen_ai.operation.name": "guardrail_check"}
 WAITED = {"span.type": "claude_code.tool.blocked_on_user"}
 AGENTCORE = "aws.agentcore.policy.authorization_decision"
 THREAT = "agent.threat.detection."
@@ -34,7 +35,7 @@ DENIED: dict[str, tuple[dict[str, Any], dict[str, Any], str, str, str | None, st
     ),
     "OpenAI Agents SDK by Logfire": (LOGFIRE | {"triggered": True}, {}, "guardrail", "tripped", None, "no_secrets"),
     "OpenAI Agents SDK by OpenTelemetry": (
-        {"gen_ai.operation.name": "guardrail_check", "gen_ai.guardrail.triggered": True, "gen_ai.guardrail.name": "pii"},
+        CHECK | {"gen_ai.guardrail.triggered": True, "gen_ai.guardrail.name": "pii"},
         {}, "guardrail", "tripped", None, "pii",
     ),
     "an OpenInference guardrail with an action": (
@@ -135,7 +136,9 @@ NOT_DENIED: dict[str, tuple[dict[str, Any], dict[str, Any], str, str | None, str
     ),
     "a threat that was let through": (TOOL | {THREAT + "action": "warn"}, {}, "tool", "allowed", "unset"),
     "a threat that is asked about": (TOOL | {THREAT + "action": "ask"}, {}, "tool", "suspended", "suspended"),
-    "AgentCore's ALLOW": ({AGENTCORE: "ALLOW"}, {"name": "AgentCore.Policy.AuthorizeAction"}, "gate", "allowed", "unset"),
+    "AgentCore's ALLOW": (
+        {AGENTCORE: "ALLOW"}, {"name": "AgentCore.Policy.AuthorizeAction"}, "gate", "allowed", "unset",
+    ),
     "AgentCore's DENY where it only logs": (
         {AGENTCORE: "DENY", "aws.agentcore.gateway.policy.mode": "LOG_ONLY"},
         {"name": "AgentCore.Policy.AuthorizeAction"}, "gate", "allowed", "unset",
@@ -161,7 +164,9 @@ NOT_DENIED: dict[str, tuple[dict[str, Any], dict[str, Any], str, str | None, str
     ),
     "Claude Code, accepted": (WAITED | {"decision": "accept", "source": "config"}, {}, "approval", "allowed", "unset"),
     "Claude Code, another word": (WAITED | {"decision": "maybe"}, {}, "approval", None, "unset"),
-    "the same plain words on another's span": (TOOL | {"decision": "reject", "source": "config"}, {}, "tool", None, "unset"),
+    "the same plain words on another's span": (
+        TOOL | {"decision": "reject", "source": "config"}, {}, "tool", None, "unset",
+    ),
     "LangGraph's interrupt": (
         {"openinference.span.kind": "CHAIN"},
         {"status_code": 2, "exception_type": "langgraph.errors.GraphInterrupt"}, "task", "suspended", "suspended",
@@ -188,7 +193,8 @@ NOT_DENIED: dict[str, tuple[dict[str, Any], dict[str, Any], str, str | None, str
         TOOL, {"status_code": 2, "extra": {"status_message": "denied by policy"}}, "tool", None, "error",
     ),
     "arguments and results that say denied": (
-        TOOL | {"gen_ai.tool.call.result": '{"decision": "denied", "rule": "x"}'}, {"status_code": 1}, "tool", None, "ok",
+        TOOL | {"gen_ai.tool.call.result": '{"decision": "denied", "rule": "x"}'}, {"status_code": 1},
+        "tool", None, "ok",
     ),
     "the AI SDK's denied tool result inside a prompt": (
         {

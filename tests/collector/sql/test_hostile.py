@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from support.two_tenants import MARK, NUMBER, OURS, SAID, statements
 from tracehold_collector.core.errors import CollectorError, QueryError
-from tracehold_collector.sql import desk as desks
+from tracehold_collector.sql import process as processes
 from tracehold_collector.sql.check import RefusedError, judge
 from tracehold_collector.sql.desk import SqlDesk
 from tracehold_collector.sql.tables import TABLES
@@ -77,7 +77,7 @@ child.main()
 def test_without_the_first_wall_the_process_still_has_nothing_to_show(
     desk: SqlDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(desks, "_MODULE", ("-c", NO_WALL))
+    monkeypatch.setattr(processes, "_MODULE", ("-c", NO_WALL))
     texts = [text for text in statements("hostile.sql") if not any(word in text for word in WAITS)]
     answer = desk.statement("\n".join(texts), Access((OURS,))).run()
     outcomes = dict(zip(texts, answer.table.column("seen").to_pylist(), strict=True))
@@ -130,7 +130,7 @@ def test_the_process_can_open_nothing_and_take_no_memory_beyond_its_own(tmp_path
 
 def test_the_process_is_told_no_secret_of_the_collector(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRACEHOLD_API_KEY", "a-made-up-key-of-the-settings")
-    assert not any("made-up" in value for value in desks._environment().values())
+    assert not any("made-up" in value for value in processes._environment().values())
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -9,8 +10,8 @@ from typing import Any
 import pytest
 from support.processes import wait_for
 from support.records import make_record
-from tracehold_collector.core.errors import QueryError, ThrottledError
-from tracehold_collector.sql import desk as desks
+from tracehold_collector.core.errors import QueryError, StoreError, ThrottledError
+from tracehold_collector.sql import process as processes
 from tracehold_collector.sql.desk import SqlDesk, SqlOptions
 from tracehold_collector.store.database import Database
 from tracehold_collector.store.reader import Access
@@ -30,15 +31,15 @@ def writer(database: Database) -> Iterator[Writer]:
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The processes that statements were given, as they start."""
-    processes: list[Any] = []
-    real = desks._Process.__init__
+    begun: list[Any] = []
+    real = processes.Process.__init__
 
     def init(self: Any) -> None:
         real(self)
-        processes.append(self._process)
+        begun.append(self._process)
 
-    monkeypatch.setattr(desks._Process, "__init__", init)
-    return processes
+    monkeypatch.setattr(processes.Process, "__init__", init)
+    return begun
 
 
 @pytest.mark.parametrize(
@@ -60,11 +61,11 @@ def test_what_needs_too_much_memory_is_stopped_and_says_so(database: Database, t
 
 
 def test_what_takes_too_long_is_stopped_and_its_process_is_gone(database: Database, started: list[Any]) -> None:
-    desk = SqlDesk(database, SqlOptions(timeout_s=1.0))
+    desk = SqlDesk(database, SqlOptions(timeout_s=1.0, at_once=1))
     with pytest.raises(QueryError, match="took longer than 1 s"):
         desk.statement(WITHOUT_END, ALL).run()
     assert [process.returncode is not None for process in started] == [True]
-    assert desk.statement("SELECT 1 AS one", ALL).run().table.to_pylist() == [{"one": 1}]
+    assert desk._places.acquire(blocking=False)
 
 
 def test_a_scan_of_the_store_that_takes_too_long_is_stopped_as_well(
@@ -166,9 +167,20 @@ def test_an_answer_without_rows_has_its_columns(database: Database) -> None:
 def test_a_process_that_breaks_or_lies_is_an_error_and_nothing_more(
     database: Database, monkeypatch: pytest.MonkeyPatch, program: str
 ) -> None:
-    monkeypatch.setattr(desks, "_MODULE", ("-c", program))
+    monkeypatch.setattr(processes, "_MODULE", ("-c", program))
     with pytest.raises(QueryError, match="ended the process that ran it"):
         SqlDesk(database).statement("SELECT 1", ALL).run()
+
+
+def test_when_no_process_can_be_started_the_asker_is_told_to_come_back(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = SqlDesk(database, SqlOptions(at_once=1))
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "executable", "/nowhere/python")
+        with pytest.raises(StoreError, match="could be started"):
+            desk.statement("SELECT 1", ALL).run()
+    assert desk.statement("SELECT 1 AS one", ALL).run().table.to_pylist() == [{"one": 1}]
 
 
 def test_a_process_that_asks_for_what_is_not_on_offer_gets_nothing(

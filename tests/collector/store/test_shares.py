@@ -189,6 +189,21 @@ def test_a_call_that_a_newer_instrumentation_traces_twice_counts_once(store: Sto
     assert (figures["llm_calls"], tokens_of(figures), figures["cost_usd"]) == (1, (10, 2), pytest.approx(0.1))
 
 
+@pytest.mark.parametrize("span_first", [True, False])
+def test_a_call_that_a_program_tells_by_a_span_and_by_an_event_counts_once(store: Store, *, span_first: bool) -> None:
+    by_span = call(0, None, (10, 2), type="claude_code.llm_request")
+    by_event = call(1, 0, (10, 2), type="claude_code.api_request", span_id=None, cost_usd=0.1)
+    for each in (by_span, by_event) if span_first else (by_event, by_span):
+        figures = store.add(each)
+    assert (figures["llm_calls"], tokens_of(figures), figures["cost_usd"]) == (1, (10, 2), 0.1)
+    assert figures["unpriced_calls"] == 0
+
+
+def test_a_program_that_sends_no_events_is_counted_by_its_spans(store: Store) -> None:
+    figures = store.add(call(0, None, (10, 2), type="claude_code.llm_request"))
+    assert (figures["llm_calls"], tokens_of(figures)) == (1, (10, 2))
+
+
 def test_it_holds_across_a_restart(tmp_path: Path) -> None:
     first = Store(tmp_path / FILE_NAME)
     assert tokens_of(first.add(span(0, None, (113, 11)))) == (113, 11)

@@ -1,0 +1,276 @@
+"""What each address takes and answers, beside what the code says itself: one entry an address and method.
+
+An address without an entry is in the document all the same, with its path's parameters and its handler's first line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from tracehold_collector.access.reading import ACTIONS, MAX_LINES
+from tracehold_collector.api.contract.schemas import MOMENT, TEXT, Schema, ref
+from tracehold_collector.api.export import COUNT_HEADER
+from tracehold_collector.api.forms import FORMATS
+from tracehold_collector.api.reads import MAX_CONTENTS
+from tracehold_collector.api.search import MAX_HITS, MAX_SECONDS
+from tracehold_collector.api.sql import CUT_HEADER
+from tracehold_collector.export.files import FORMS as EXPORT_FORMS
+from tracehold_collector.export.selection import FIELDS, MAX_CHARS
+from tracehold_collector.search.needle import MAX_TEXT_CHARS
+from tracehold_collector.store.filters import FILTERS, MAX_VALUE_CHARS
+from tracehold_collector.store.following import PAGE_ROWS
+
+BINARY: Final[Schema] = {}
+"""OpenAPI 3.1: a body of a binary media type has no schema."""
+
+_JSON: Final = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of the URL's query."""
+
+    name: str
+    schema: Schema
+    meaning: str = ""
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What one method of an address takes and answers.
+
+    Attributes:
+        answers: of status 200, by media type.
+        parameters: of the query.
+        path: schemas of the path's place-holders.
+        body: what it takes, by media type; empty for nothing.
+        body_required: whether there has to be one.
+        refusals: statuses beside those every address has.
+        error: the schema of refusals.
+        error_types: their media types.
+        headers: of an answer of status 200, with what they say.
+    """
+
+    answers: Mapping[str, Schema]
+    parameters: tuple[Parameter, ...] = ()
+    path: Mapping[str, Schema] = field(default_factory=dict)
+    body: Mapping[str, Schema] = field(default_factory=dict)
+    body_required: bool = True
+    refusals: tuple[int, ...] = ()
+    error: Schema = field(default_factory=lambda: ref("Error"))
+    error_types: tuple[str, ...] = (_JSON,)
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+FORMAT: Final = Parameter("format", {"enum": list(FORMATS)}, "the form of the answer, instead of the header Accept")
+
+_TRACE_ID: Final[Schema] = {"type": "string", "pattern": "^[0-9a-fA-F]{1,32}$"}
+_NUMBER_TEXT: Final[Schema] = {"type": "string", "pattern": "^[0-9]{1,19}$"}
+_FLAG: Final[Schema] = {"enum": ["true", "false"]}
+
+
+def _otlp(message: str) -> Operation:
+    protobuf = "application/x-protobuf"
+    return Operation(
+        answers={_JSON: {"type": "object", "description": f"{message}Response"}, protobuf: BINARY},
+        body={_JSON: {"type": "object", "description": f"{message}Request"}, protobuf: BINARY},
+        refusals=(400, 413, 415, 429, 503),
+        error=ref("OtlpError"),
+        error_types=(_JSON, protobuf),
+    )
+
+
+def _jaeger(*parameters: Parameter, path: Mapping[str, Schema] | None = None, missing: bool = False) -> Operation:
+    return Operation(
+        {_JSON: ref("JaegerAnswer")},
+        parameters,
+        path=path or {},
+        refusals=(400, 404, 503) if missing else (400, 503),
+        error={"type": "object"},
+    )
+
+
+def _jaeger3(*parameters: Parameter, path: Mapping[str, Schema] | None = None, missing: bool = False) -> Operation:
+    return Operation(
+        {_JSON: {"type": "object"}},
+        parameters,
+        path=path or {},
+        refusals=(400, 404, 503) if missing else (400, 503),
+        error={"type": "object"},
+    )
+
+
+_SEARCH: Final = (
+    Parameter("service", TEXT, "whose traces", required=True),
+    Parameter("operation", TEXT),
+    Parameter("start", _NUMBER_TEXT, "microseconds since the epoch"),
+    Parameter("end", _NUMBER_TEXT, "microseconds since the epoch"),
+    Parameter("lookback", TEXT, "how far back, such as 1h or 2d"),
+    Parameter("minDuration", TEXT, "such as 100ms"),
+    Parameter("maxDuration", TEXT, "such as 1.5s"),
+    Parameter("limit", {"type": "integer", "minimum": 1, "maximum": 1500}),
+    Parameter("tag", {"type": "array", "items": TEXT}, "key:value"),
+    Parameter("tags", TEXT, "a JSON object of texts"),
+    Parameter("traceID", {"type": "array", "items": _TRACE_ID}, "these traces, instead of a search"),
+    Parameter("raw", _FLAG),
+)
+
+_SEARCH3: Final = (
+    Parameter("query.service_name", TEXT),
+    Parameter("query.operation_name", TEXT),
+    Parameter("query.start_time_min", {"type": "string", "format": "date-time"}, required=True),
+    Parameter("query.start_time_max", {"type": "string", "format": "date-time"}, required=True),
+    Parameter("query.duration_min", TEXT, "such as 100ms"),
+    Parameter("query.duration_max", TEXT, "such as 1.5s"),
+    Parameter("query.search_depth", {"type": "integer", "minimum": 0, "maximum": 1500}),
+    Parameter("query.attributes", TEXT, "a JSON object of texts"),
+    Parameter("query.raw_traces", _FLAG),
+)
+
+_FILTERED: Final = tuple(
+    Parameter(name, {"type": "string", "minLength": 1, "maxLength": MAX_VALUE_CHARS}, f"only events of this {name}")
+    for name in FILTERS
+)
+
+OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
+    ("POST", "/v1/events"): Operation(
+        answers={_JSON: ref("Taken")},
+        body={
+            "application/x-ndjson": BINARY,
+            _JSON: {"description": "an event, or a list of them", "type": ["array", "object"]},
+            "application/cloudevents+json": {"type": "object"},
+            "application/cloudevents-batch+json": {"type": "array"},
+        },
+        refusals=(400, 413, 415, 429, 503),
+    ),
+    ("POST", "/v1/traces"): _otlp("ExportTraceService"),
+    ("POST", "/v1/logs"): _otlp("ExportLogsService"),
+    ("POST", "/v1/metrics"): _otlp("ExportMetricsService"),
+    ("GET", "/api/v1/queries"): Operation({_JSON: ref("Catalogue")}),
+    ("GET", "/api/v1/events/{event_id}"): Operation(
+        {_JSON: ref("Event")}, path={"event_id": {"type": "string", "format": "uuid"}}, refusals=(400, 404, 503)
+    ),
+    ("GET", "/api/v1/contents"): Operation(
+        {_JSON: ref("Contents")},
+        (
+            Parameter(
+                "event_id",
+                {
+                    "type": "array",
+                    "items": {"type": "string", "format": "uuid"},
+                    "minItems": 1,
+                    "maxItems": MAX_CONTENTS,
+                },
+                "of these events",
+                required=True,
+            ),
+        ),
+        refusals=(400, 503),
+    ),
+    ("GET", "/api/v1/search/content"): Operation(
+        {"application/x-ndjson": BINARY},
+        (
+            Parameter("text", {"type": "string", "minLength": 1, "maxLength": MAX_TEXT_CHARS}, "looked for", True),
+            Parameter("since", MOMENT, "only what started from then on"),
+            Parameter("until", MOMENT, "only what started before then"),
+            Parameter("limit", {"type": "integer", "minimum": 1, "maximum": MAX_HITS}, "hits at most"),
+            Parameter("seconds", {"type": "integer", "minimum": 1, "maximum": MAX_SECONDS}, "how long at most"),
+            Parameter("cursor", TEXT, "where an earlier search was ended, as its last line says"),
+            *_FILTERED,
+        ),
+        refusals=(400, 429, 503),
+    ),
+    ("GET", "/api/v1/tail"): Operation(
+        {"text/event-stream": BINARY},
+        (
+            Parameter("denials", _FLAG, "only what gates stopped"),
+            Parameter("last", {"type": "integer", "minimum": 0, "maximum": PAGE_ROWS}, "past events to begin with"),
+            *_FILTERED,
+        ),
+        refusals=(400, 429, 503),
+    ),
+    ("GET", "/api/v1/sql"): Operation({_JSON: ref("SqlTables")}),
+    ("POST", "/api/v1/sql"): Operation(
+        answers={
+            _JSON: ref("SqlAnswer"),
+            "text/csv": TEXT,
+            FORMATS["parquet"]: BINARY,
+            FORMATS["arrow"]: BINARY,
+        },
+        parameters=(FORMAT,),
+        body={_JSON: ref("SqlQuestion")},
+        refusals=(400, 413, 415, 429, 503),
+        headers={CUT_HEADER: "rows or bytes, when the answer was cut short"},
+    ),
+    ("GET", "/api/v1/export/events"): Operation(
+        answers={media_type.partition(";")[0]: BINARY for _, media_type in EXPORT_FORMS.values()},
+        parameters=(
+            Parameter("format", {"enum": list(EXPORT_FORMS)}, "the form of the file", required=True),
+            Parameter("since", MOMENT, "only what started from then on"),
+            Parameter("until", MOMENT, "only what started before then"),
+            *(
+                Parameter(name, {"type": "string", "minLength": 1, "maxLength": MAX_CHARS}, meaning)
+                for name, meaning in FIELDS.items()
+            ),
+            Parameter("with_content", _FLAG, "also what was said; needs the role content"),
+        ),
+        refusals=(400, 429, 503),
+        headers={COUNT_HEADER: "how many events there are in it"},
+    ),
+    ("POST", "/api/v1/prices/apply"): Operation(
+        answers={"application/x-ndjson": BINARY},
+        body={_JSON: ref("Repricing")},
+        body_required=False,
+        refusals=(400,),
+    ),
+    ("GET", "/api/v1/budgets"): Operation({_JSON: ref("Budgets")}, refusals=(503,)),
+    ("GET", "/api/v1/access-log"): Operation(
+        {_JSON: ref("Rows")},
+        (
+            Parameter("since", MOMENT, "from then on"),
+            Parameter("until", MOMENT, "before then"),
+            Parameter("key", TEXT, "of this key, by id or name"),
+            Parameter("action", {"enum": list(ACTIONS)}),
+            Parameter("before", {"type": "integer", "minimum": 1, "maximum": 2**62}, "the next page"),
+            Parameter("limit", {"type": "integer", "minimum": 1, "maximum": MAX_LINES, "default": 100}),
+        ),
+        refusals=(400, 503),
+    ),
+    ("GET", "/api/services"): _jaeger(),
+    ("GET", "/api/services/{service}/operations"): _jaeger(
+        path={"service": {"type": "string", "minLength": 1}}, missing=True
+    ),
+    ("GET", "/api/operations"): _jaeger(
+        Parameter("service", TEXT, "whose operations", required=True), Parameter("spanKind", TEXT)
+    ),
+    ("GET", "/api/traces"): _jaeger(*_SEARCH),
+    ("GET", "/api/traces/{trace_id}"): _jaeger(
+        Parameter("raw", _FLAG),
+        Parameter("start", _NUMBER_TEXT),
+        Parameter("end", _NUMBER_TEXT),
+        path={"trace_id": _TRACE_ID},
+        missing=True,
+    ),
+    ("GET", "/api/dependencies"): _jaeger(
+        Parameter("endTs", _NUMBER_TEXT, "milliseconds since the epoch"),
+        Parameter("lookback", _NUMBER_TEXT, "milliseconds"),
+        Parameter("service", TEXT),
+    ),
+    ("GET", "/api/v3/services"): _jaeger3(),
+    ("GET", "/api/v3/operations"): _jaeger3(
+        Parameter("service", TEXT, "whose operations", required=True), Parameter("span_kind", TEXT)
+    ),
+    ("GET", "/api/v3/traces"): _jaeger3(*_SEARCH3, missing=True),
+    ("GET", "/api/v3/traces/{trace_id}"): _jaeger3(
+        Parameter("raw_traces", _FLAG), path={"trace_id": _TRACE_ID}, missing=True
+    ),
+    ("GET", "/api/v3/trace-summaries"): _jaeger3(*_SEARCH3),
+    ("GET", "/healthz"): Operation({"text/plain": TEXT}),
+    ("GET", "/readyz"): Operation({_JSON: ref("Ready")}, refusals=(503,), error=ref("Ready")),
+    ("GET", "/metrics"): Operation({"text/plain": TEXT}),
+    ("GET", "/openapi.json"): Operation({_JSON: {"type": "object"}}),
+}
+"""By method and path, place-holders written without their converters."""
