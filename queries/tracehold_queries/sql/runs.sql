@@ -92,7 +92,7 @@ oldest AS MATERIALIZED (
       AND $direction = 'desc'
     ORDER BY started_at DESC NULLS LAST
     LIMIT 1
-    OFFSET $limit::BIGINT + $offset::BIGINT - 1
+    OFFSET $limit::BIGINT + least($offset::BIGINT, 9223372036854000000) - 1  -- a larger one would not fit 64 bits
 ),
 candidates AS NOT MATERIALIZED (
     SELECT *
