@@ -110,7 +110,8 @@ class FakeCollector:
             return _json(403, {"error": "this needs a key with the role content; this one has read", "hint": ""})
         rows = self.connection.execute(
             "SELECT event_id::VARCHAR, run_id, tenant, kind, name, agent, started_at, "
-            "make_timestamp(started_at // 1000) FROM events WHERE $kind IS NULL OR kind = $kind ORDER BY started_at DESC, event_id DESC",
+            "make_timestamp(started_at // 1000) FROM events "
+            "WHERE $kind IS NULL OR kind = $kind ORDER BY started_at DESC, event_id DESC",
             {"kind": params.get("kind")},
         ).fetchall()
         names = ("event_id", "run_id", "tenant", "kind", "name", "agent", "at_ns", "at")

@@ -134,6 +134,17 @@ def test_a_selected_denial_names_the_person_or_the_policy(page: Page, demo: str)
     no_exception(page)
 
 
+def test_what_was_said_is_found_and_leads_to_its_run(page: Page, demo: str) -> None:
+    open_page(page, demo, "search?text=REFUND")
+    hits = page.get_by_test_id("stDataFrame").first
+    expect(hits).to_contain_text(re.compile(r"delivered orders are refunded in the shop only"))
+    expect(page.locator("body")).to_contain_text(re.compile(r"\d+ events found"))
+    no_exception(page)
+    hits.locator("canvas").first.click(position={"x": 300, "y": 50}, force=True)
+    page.wait_for_url(re.compile(r"/run\?.*event_id="))
+    no_exception(page)
+
+
 def test_spend_is_above_zero(page: Page, demo: str) -> None:
     open_page(page, demo, "spend")
     no_exception(page)
@@ -143,7 +154,7 @@ def test_spend_is_above_zero(page: Page, demo: str) -> None:
 def test_no_page_asks_another_host(page: Page, demo: str) -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
-    for path in ("", "runs", "denials", "spend", "tools", "run?run_id=demo-weekly-report"):
+    for path in ("", "runs", "search?text=refund", "denials", "spend", "tools", "run?run_id=demo-weekly-report"):
         open_page(page, demo, path)
         no_exception(page)
     assert [url for url in asked if not url.startswith((demo, demo.replace("http", "ws"), "data:", "blob:"))] == []

@@ -94,7 +94,7 @@ def build_app(
     app.state.access_log = access_log_file
     app.state.pseudonyms = pseudonyms
     app.state.tails = tail.Tails(reader, writer, intake)
-    app.state.searches = search.Searches(reader, writer)
+    app.state.searches = search.Searches(reader, writer, intake)
     app.state.lifecycle = lifecycle
     app.state.repricer = repricer
     app.state.budgets = budgets

@@ -19,6 +19,7 @@ from tracehold_collector.api.noting import note_end, note_parameters, note_tenan
 from tracehold_collector.core.errors import CollectorError, QueryError, ThrottledError
 from tracehold_collector.core.pseudonyms import Pseudonyms
 from tracehold_collector.core.times import parse_moment_ns
+from tracehold_collector.pipeline import Intake
 from tracehold_collector.search.content_search import Asked, ContentSearch, Hit, read_cursor
 from tracehold_collector.search.needle import MAX_TEXT_CHARS
 from tracehold_collector.store.content_scan import ScanFilter
@@ -44,11 +45,13 @@ class Searches:
     Args:
         reader: the store.
         writer: whose senders come first.
+        intake: tells when the collector stops.
     """
 
-    def __init__(self, reader: Reader, writer: Writer) -> None:
+    def __init__(self, reader: Reader, writer: Writer, intake: Intake) -> None:
         self._reader = reader
         self._writer = writer
+        self._intake = intake
         self._running = 0
         self._threads = ThreadPoolExecutor(MAX_AT_ONCE, "tracehold-search")
 
@@ -72,6 +75,11 @@ class Searches:
     def submit(self, steps: Iterator[list[Hit]]) -> Future[list[Hit] | None]:
         """Do the next step on a thread; `None` when there was none left."""
         return self._threads.submit(next, steps, None)
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the collector stops: what is under way then ends with a cursor."""
+        return self._intake.stopping
 
     @property
     def senders_wait(self) -> bool:
@@ -99,6 +107,9 @@ class Running:
 
     async def next(self) -> list[Hit] | None:
         """Return the hits of the next step, `None` at the end. While senders wait, it rests as long as it worked."""
+        if self._searches.stopping:
+            self.search.progress.stopped_by = "stop"
+            return None
         begun = time.monotonic()
         self._step = self._searches.submit(self._steps)
         found = await asyncio.wrap_future(self._step)
@@ -197,7 +208,9 @@ async def _lines(running: Running) -> AsyncIterator[bytes]:
         yield _line("error", str(error))
         return
     stopped_by = progress.stopped_by
-    running.ended_by = f"the limit of {stopped_by}" if stopped_by else "the end"
+    running.ended_by = "the end"
+    if stopped_by:
+        running.ended_by = "the stop of the collector" if stopped_by == "stop" else f"the limit of {stopped_by}"
     end = {"complete": stopped_by is None, "stopped_by": stopped_by, "cursor": running.search.cursor()}
     yield _line("done", progress.told() | end)
 

@@ -122,5 +122,6 @@ def _summary(end: dict[str, Any]) -> str:
     if end["unread"]:
         text += f"; {end['unread']:,} have no content that can be read, such as erased ones"
     if not end["complete"]:
-        text += f"; stopped by the limit of {end['stopped_by']}. Go on with --cursor {end['cursor']}"
+        why = "the collector stops" if end["stopped_by"] == "stop" else f"stopped by the limit of {end['stopped_by']}"
+        text += f"; {why}. Go on with --cursor {end['cursor']}"
     return text

@@ -92,7 +92,8 @@ class Progress:
         hits: found.
         reached: the last event looked at.
         tenants: whose events were hits.
-        stopped_by: "hits", "time" or "bytes", when a limit ended it before everything was looked at.
+        stopped_by: what ended it before everything was looked at: the limit of "hits", "time" or "bytes", or the
+            "stop" of the collector.
     """
 
     events: int = 0

@@ -120,7 +120,12 @@ def _summary(end: dict[str, Any], hits: int) -> str:
     reached = (end["reached"] or "")[:19].replace("T", " ")
     text = f"{fmt.plural(hits, 'event')} found."
     if not end["complete"]:
-        text += f" Looked back to {reached} UTC, then the limit of {end['stopped_by']} was reached."
+        why = (
+            "the collector was stopped"
+            if end["stopped_by"] == "stop"
+            else f"the limit of {end['stopped_by']} was reached"
+        )
+        text += f" Looked back to {reached} UTC, then {why}."
     if end["unread"]:
         text += f" {fmt.plural(end['unread'], 'event')} could not be read, such as erased ones."
     return text

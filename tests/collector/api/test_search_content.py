@@ -259,6 +259,20 @@ def test_who_hangs_up_ends_the_work_and_gives_the_place_back(serve: Serve, monke
     assert all(line["rows"] < 1000 for line in ends)
 
 
+def test_a_stop_of_the_collector_ends_a_search_with_a_cursor(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(content_scan, "PAGE_ROWS", 1)
+    server = serve()
+    store(server, *(said(n, "x") for n in range(500)))
+    lines: Lines = []
+    with httpx.stream("GET", server.url + PATH, params={"text": "x", "limit": 1000}, trust_env=False) as answer:
+        for line in answer.iter_lines():
+            if not lines:
+                server.stop()
+            lines.append(json.loads(line))
+    assert (end(lines)["stopped_by"], end(lines)["complete"]) == ("stop", False)
+    assert end(lines)["cursor"]
+
+
 def test_a_store_that_fails_midway_says_so_in_the_answer(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     server = serve()
     store(server, said(0, "x"))
