@@ -176,6 +176,7 @@ class Committer:
             first_ns, last_ns = pc.min_max(batch.column(1)).values()
             self._seen.add(_raw(batch.column(0)), first_ns.as_py(), last_ns.as_py())
         self._shares = UsageShares(connection)
+        self._database.release_memory()
 
     def _insert(self, fresh: list[Rows]) -> None:
         # Of two commits the later one has the later time, whatever the clock does: who reads on from there misses none.
@@ -244,19 +245,29 @@ class Committer:
         return new
 
     def _stored(self, joined: bytes, unsure: Unsure) -> _Taken:
-        ids = [joined[place * _ID_BYTES : (place + 1) * _ID_BYTES] for place in unsure.places]
-        rows = self._database.connection.execute(
-            f"""
-            SELECT tenant, event_id, {", ".join(COMPARED)}
+        """Look ids up, and read what is found: in two steps, or the wide columns of the whole stretch are read."""
+        ids = [uuid.UUID(bytes=joined[place * _ID_BYTES : (place + 1) * _ID_BYTES]) for place in unsure.places]
+        connection = self._database.connection
+        places = connection.execute(
+            """
+            SELECT rowid
             FROM events
             WHERE event_id IN (SELECT unnest($ids::UUID[]))
               AND received_at BETWEEN $first_ns AND $last_ns
+            """,
+            {"ids": ids, "first_ns": unsure.first_ns, "last_ns": unsure.last_ns},
+        ).fetchall()
+        if not places:
+            return {}
+        found = [place for (place,) in places]
+        rows = connection.execute(
+            f"""
+            SELECT tenant, event_id, {", ".join(COMPARED)}
+            FROM events
+            WHERE rowid IN (SELECT unnest($found::BIGINT[]))
+              AND rowid BETWEEN $first AND $last
             """,  # noqa: S608 - names of ours
-            {
-                "ids": [uuid.UUID(bytes=each) for each in ids],
-                "first_ns": unsure.first_ns,
-                "last_ns": unsure.last_ns,
-            },
+            {"found": found, "first": min(found), "last": max(found)},
         ).fetchall()
         return {(tenant, event_id.bytes): tuple(rest) for tenant, event_id, *rest in rows}
 

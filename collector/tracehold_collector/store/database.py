@@ -15,6 +15,7 @@ from tracehold_collector.core.errors import StoreError, StoreLockedError
 from tracehold_collector.store.migrate import migrate
 
 FILE_NAME = "tracehold.duckdb"
+_LITTLE = "32MB"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,11 @@ class Database:
         with self._lock:
             self.connection.close()
             self.connection = self._open()
+
+    def release_memory(self) -> None:
+        """Give back what DuckDB keeps of what it has read, such as every event's id when the store was opened."""
+        self.connection.execute(f"SET memory_limit = '{_LITTLE}'")
+        self.connection.execute(f"SET memory_limit = '{self._options.memory_limit}'")
 
     def wal_bytes(self) -> int:
         """Size of the write-ahead file, 0 when there is none."""

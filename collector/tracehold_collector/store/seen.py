@@ -22,7 +22,7 @@ _WORDS: Final = 16
 """32-bit words of a block: 64 bytes, a cache line."""
 _BITS_PER_ID: Final = 32
 _FIRST_CAPACITY: Final = 1 << 20
-_LAST_CAPACITY: Final = 1 << 24
+_LAST_CAPACITY: Final = 1 << 23
 _TRIED_FIRST: Final = 4
 """Words looked at for every id; the others only for the one in ten that these do not rule out."""
 _AT_ONCE: Final = 1 << 15
