@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -628,14 +629,41 @@ def _flags(verb: str) -> set[str]:
 
 
 def _help(*verb: str) -> str:
-    # Plain text of a fixed width: the page must not depend on who made it, and where.
+    return _helps()[verb]
+
+
+@cache
+def _helps() -> dict[tuple[str, ...], str]:
+    """Every command's help, from one process: plain text of a fixed width, whoever makes the page, and where."""
+    commands = _command().commands
+    verbs: list[tuple[str, ...]] = [()]
+    for verb, command in commands.items():
+        verbs += [(verb,), *((verb, inner) for inner in getattr(command, "commands", {}))]
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("TRACEHOLD_", "TYPER_"))}
     environment = kept | {"TYPER_USE_RICH": "0", "NO_COLOR": "1", "COLUMNS": "80", "TERM": "dumb"}
-    command = "from tracehold_collector.entry import main; import sys; sys.argv[0] = 'tracehold'; main()"
     done = subprocess.run(
-        [sys.executable, "-c", command, *verb, "--help"], env=environment, capture_output=True, text=True, check=True
+        [sys.executable, "-c", _TELL_HELPS, json.dumps(verbs)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    return "\n".join(line.rstrip() for line in done.stdout.strip().splitlines())
+    told = zip(verbs, json.loads(done.stdout), strict=True)
+    return {verb: "\n".join(line.rstrip() for line in text.strip().splitlines()) for verb, text in told}
+
+
+_TELL_HELPS = """
+import contextlib, io, json, sys
+import typer
+from tracehold_collector.cli.app import app
+command = typer.main.get_command(app)
+texts = []
+for verb in json.loads(sys.argv[1]):
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        command.main([*verb, "--help"], prog_name="tracehold", standalone_mode=False)
+    texts.append(said.getvalue())
+print(json.dumps(texts))
+"""
 
 
 def _chapter(prefix: str) -> str:

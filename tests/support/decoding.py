@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tracehold_collector.core.record import Batch
-from tracehold_collector.decode import decode_events, decode_otlp_traces
+from tracehold_collector.decode.events import decode_events
+from tracehold_collector.decode.otlp import decode_otlp_traces
 from tracehold_collector.load import read_pieces
 from tracehold_collector.normalise.context import NormaliseContext
 from tracehold_collector.sessions import Form

@@ -15,7 +15,7 @@ from tracehold_collector.api.body import media_type, read_body
 from tracehold_collector.api.otlp_answers import take_export
 from tracehold_collector.api.otlp_status import PROTOBUF
 from tracehold_collector.core.errors import UnsupportedCodingError
-from tracehold_collector.decode import LOGS, METRICS, TRACES, Signal
+from tracehold_collector.decode.otlp_signals import LOGS, METRICS, TRACES, Signal
 from tracehold_collector.decoders.decoder import Job
 from tracehold_collector.pipeline import Intake, Outcome
 

@@ -12,7 +12,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from tracehold_collector.core.record import Rejection
-from tracehold_collector.decode import LOGS, METRICS, TRACES, Signal
+from tracehold_collector.decode.otlp_signals import LOGS, METRICS, TRACES, Signal
 from tracehold_collector.decoders.decoder import Job
 from tracehold_collector.pipeline import Intake, Outcome
 

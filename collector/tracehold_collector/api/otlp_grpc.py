@@ -30,7 +30,7 @@ from tracehold_collector.api.needs import GRPC
 from tracehold_collector.api.otlp_answers import Export, take_export
 from tracehold_collector.core.errors import BadBodyError, CollectorError, StalledError
 from tracehold_collector.core.tls import Certificate
-from tracehold_collector.decode import LOGS, METRICS, TRACES, Signal
+from tracehold_collector.decode.otlp_signals import LOGS, METRICS, TRACES, Signal
 from tracehold_collector.decoders.decoder import Job
 from tracehold_collector.lifecycle import Lifecycle
 from tracehold_collector.pipeline import Intake

@@ -10,7 +10,7 @@ from google.rpc.status_pb2 import Status
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, Response
 
-from tracehold_collector.decode import SIGNALS
+from tracehold_collector.decode.otlp_signals import SIGNALS
 
 OTLP_PATHS: Final = frozenset(signal.path for signal in SIGNALS)
 PROTOBUF: Final = "application/x-protobuf"

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import httpx
 import typer
@@ -18,7 +18,9 @@ from tracehold.core.extras import install_hint
 from tracehold_collector.core.errors import CollectorError
 from tracehold_collector.core.ports import PortTakenError, bind
 from tracehold_collector.core.settings import CollectorSettings, is_loopback, load_settings
-from tracehold_collector.serve import CollectorServer, configure_logging
+
+if TYPE_CHECKING:
+    from tracehold_collector.serve import CollectorServer
 
 DASHBOARD_PORT = 8501
 
@@ -104,8 +106,7 @@ def collect(
         decoders=decoders,
         log_level=log_level,
     )
-    configure_logging(settings.log_level)
-    server = CollectorServer(settings)
+    server = _server(settings)
     server.run(on_ready=lambda: _announce(server, None))
 
 
@@ -151,9 +152,8 @@ def up(
         budgets=budgets,
         log_level=log_level or "warning",
     )
-    configure_logging(settings.log_level)
     bind("127.0.0.1", dashboard_port, setting="dashboard_port").close()
-    server = CollectorServer(settings)
+    server = _server(settings)
     with (
         _stopping_on_terminate(),
         server,
@@ -176,7 +176,6 @@ def demo(
     from tracehold_collector import demo as parts  # noqa: PLC0415 - the demo's data is read only here
 
     wanted = load_settings(port=port, grpc_port=grpc_port, data_dir=data_dir, log_level="warning")
-    configure_logging(wanted.log_level)
     server = _server_on_free_ports(wanted)
     with _stopping_on_terminate(), server:
         parts.load(server.url)
@@ -188,10 +187,18 @@ def demo(
             _wait(process)
 
 
+def _server(settings: CollectorSettings) -> CollectorServer:
+    # The server takes 0.2 s to import: not in every command.
+    from tracehold_collector.serve import CollectorServer, configure_logging  # noqa: PLC0415 - as said
+
+    configure_logging(settings.log_level)
+    return CollectorServer(settings)
+
+
 def _server_on_free_ports(settings: CollectorSettings) -> CollectorServer:
     while True:
         try:
-            return CollectorServer(settings)
+            return _server(settings)
         except PortTakenError as taken:
             typer.echo(f"port {taken.port} is taken by another program; the demo's collector uses {taken.free} instead")
             settings = settings.model_copy(update={taken.setting: taken.free})

@@ -13,13 +13,9 @@ from tracehold_collector.core.limits import Limits
 from tracehold_collector.core.pseudonyms import Pseudonyms
 from tracehold_collector.core.record import Batch, Rejection
 from tracehold_collector.core.tenants import Writes
-from tracehold_collector.decode import (
-    count_otlp_points,
-    decode_events,
-    decode_otlp_logs,
-    decode_otlp_traces,
-    decompress,
-)
+from tracehold_collector.decode.compression import decompress
+from tracehold_collector.decode.events import decode_events
+from tracehold_collector.decode.otlp import count_otlp_points, decode_otlp_logs, decode_otlp_traces
 from tracehold_collector.normalise.context import ItemError, NormaliseContext
 from tracehold_collector.pricing import PriceBook, price_records
 from tracehold_collector.pricing.call import PriceList

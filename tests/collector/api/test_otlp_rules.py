@@ -25,7 +25,7 @@ from support.otlp_requests import RESPONSES, request_of, response_of
 from tracehold_collector.api.errors import codes_of, retry_after_s
 from tracehold_collector.core import errors
 from tracehold_collector.core.settings import CollectorSettings, load_settings
-from tracehold_collector.decode import SIGNALS
+from tracehold_collector.decode.otlp_signals import SIGNALS
 from tracehold_collector.serve import CollectorServer
 
 Serve = Callable[..., CollectorServer]

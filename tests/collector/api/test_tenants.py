@@ -224,7 +224,7 @@ EVENTS = st.lists(
 )
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sent=EVENTS)
 def test_nothing_of_one_tenant_shows_to_another_by_any_address(
     shared: Stage, sent: list[tuple[str, str, int, str, str]]

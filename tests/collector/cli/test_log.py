@@ -23,7 +23,7 @@ from tracehold.events.sqlite_store import SQLiteEventStore
 from tracehold.privacy import Cleaner
 from tracehold_collector.cli.app import app
 from tracehold_collector.core.pseudonyms import Pseudonyms
-from tracehold_collector.decode import decode_events
+from tracehold_collector.decode.events import decode_events
 from tracehold_collector.normalise.context import NormaliseContext
 from typer.testing import CliRunner
 

@@ -10,7 +10,7 @@ import pytest
 import zstandard
 from tracehold_collector.core.errors import BadBodyError, TooLargeError, UnsupportedCodingError
 from tracehold_collector.core.limits import DEFAULT_LIMITS
-from tracehold_collector.decode import decompress
+from tracehold_collector.decode.compression import decompress
 
 BODY = b'{"resourceSpans": []}' * 50
 

@@ -15,7 +15,7 @@ from tracehold.observability.tracer import Tracer
 from tracehold_collector.core.errors import BadBodyError, TooLargeError
 from tracehold_collector.core.limits import Limits
 from tracehold_collector.core.record import Batch
-from tracehold_collector.decode import decode_events
+from tracehold_collector.decode.events import decode_events
 from tracehold_collector.normalise.context import NormaliseContext
 
 

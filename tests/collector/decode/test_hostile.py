@@ -15,7 +15,9 @@ from tracehold_collector.core.errors import CollectorError
 from tracehold_collector.core.limits import DEFAULT_LIMITS
 from tracehold_collector.core.pseudonyms import Pseudonyms
 from tracehold_collector.core.record import Batch, Record
-from tracehold_collector.decode import decode_events, decode_otlp_traces, decompress
+from tracehold_collector.decode.compression import decompress
+from tracehold_collector.decode.events import decode_events
+from tracehold_collector.decode.otlp import decode_otlp_traces
 from tracehold_collector.normalise.context import NormaliseContext
 from tracehold_collector.normalise.dialects import FIELD_KEYS, KIND_KEYS
 

@@ -16,7 +16,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from tracehold_collector.core.errors import BadBodyError, TooLargeError
 from tracehold_collector.core.limits import Limits
 from tracehold_collector.core.record import Batch, Record
-from tracehold_collector.decode import decode_otlp_traces
+from tracehold_collector.decode.otlp import decode_otlp_traces
 from tracehold_collector.normalise.context import NormaliseContext
 
 START = 1_780_000_000_000_000_000

@@ -18,7 +18,7 @@ from tracehold_collector.core.errors import BadBodyError, CollectorError, TooLar
 from tracehold_collector.core.limits import Limits
 from tracehold_collector.core.pseudonyms import Pseudonyms
 from tracehold_collector.core.record import Record
-from tracehold_collector.decode import count_otlp_points, decode_otlp_logs
+from tracehold_collector.decode.otlp import count_otlp_points, decode_otlp_logs
 from tracehold_collector.forward import to_otlp
 from tracehold_collector.normalise.context import NormaliseContext
 

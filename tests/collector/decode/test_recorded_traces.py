@@ -13,7 +13,7 @@ from support.recorded import shipped
 from tracehold.observability.event_types import DENIALS
 from tracehold_collector.core.errors import BadBodyError
 from tracehold_collector.core.record import Record
-from tracehold_collector.decode import decode_otlp_traces
+from tracehold_collector.decode.otlp import decode_otlp_traces
 from tracehold_collector.normalise.context import NormaliseContext
 
 EXPECTED: dict[str, dict[str, Any]] = json.loads((Path(__file__).resolve().parent.parent / "expected.json").read_text())

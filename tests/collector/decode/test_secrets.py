@@ -12,7 +12,8 @@ from typing import Any
 import orjson
 import pytest
 from tracehold_collector.core.record import Record
-from tracehold_collector.decode import decode_events, decode_otlp_traces
+from tracehold_collector.decode.events import decode_events
+from tracehold_collector.decode.otlp import decode_otlp_traces
 from tracehold_collector.normalise.context import NormaliseContext
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"

@@ -16,7 +16,8 @@ from tracehold.observability.exporters.otel import OTelExporter
 from tracehold.observability.tracer import Tracer
 from tracehold.privacy import Cleaner
 from tracehold_collector.core.pseudonyms import Pseudonyms
-from tracehold_collector.decode import decode_events, decode_otlp_traces
+from tracehold_collector.decode.events import decode_events
+from tracehold_collector.decode.otlp import decode_otlp_traces
 from tracehold_collector.forward import to_otlp
 from tracehold_collector.normalise.context import NormaliseContext
 

@@ -22,7 +22,7 @@ from tracehold.testing import ScriptedLLM, tool_calls_reply
 from tracehold.tools import tool
 from tracehold_collector.core.pseudonyms import Pseudonyms
 from tracehold_collector.core.record import Record
-from tracehold_collector.decode import decode_events
+from tracehold_collector.decode.events import decode_events
 from tracehold_collector.normalise.context import NormaliseContext
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.otlp_logs import CLAUDE_SCOPE, PROMPT, SESSION, START, claude, codex, log, request
 from tracehold_collector.core.record import Record
-from tracehold_collector.decode import decode_otlp_logs
+from tracehold_collector.decode.otlp import decode_otlp_logs
 from tracehold_collector.normalise.context import NormaliseContext
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"

@@ -10,7 +10,7 @@ import pytest
 from support.world import START, TRACE, M, attributes, chat, span
 from tracehold.privacy import Cleaner
 from tracehold_collector.core.pseudonyms import Pseudonyms
-from tracehold_collector.decode import decode_otlp_traces
+from tracehold_collector.decode.otlp import decode_otlp_traces
 from tracehold_collector.normalise.context import NormaliseContext
 from tracehold_collector.store.database import Database
 from tracehold_collector.store.writer import Writer
