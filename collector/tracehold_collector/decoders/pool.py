@@ -29,6 +29,8 @@ _log = structlog.get_logger(__name__)
 WORKER_MODULE: Final = "tracehold_collector.decoders.worker"
 _TRIES: Final = 2
 _STOP_S: Final = 5.0
+_WAIT_S: Final = 60.0
+"""Longer than the largest body takes; then the processes have ended and cannot be started again."""
 
 _ENDED: Final = (EOFError, OSError)
 
@@ -72,12 +74,15 @@ class DecoderPool:
         """Decode in a process, when one is free; blocks.
 
         Raises:
-            StoreError: the collector is stopping.
+            StoreError: the collector is stopping, or no process was free for a minute.
             BadBodyError: the processes ended over this body, one after the other; or as the decoder says.
         """
         payload = pickle.dumps(job)
         for _ in range(_TRIES):
-            worker = self._idle.get()
+            try:
+                worker = self._idle.get(timeout=_WAIT_S)
+            except queue.Empty:
+                raise StoreError("no decoder was free in time; send the same request again") from None
             if worker is None:
                 self._idle.put(None)
                 raise StoreError("the collector is stopping; send the same request again")

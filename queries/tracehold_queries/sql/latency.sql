@@ -32,7 +32,6 @@ WITH timed AS (
       AND ($tenant::VARCHAR IS NULL OR tenant = $tenant)
       AND ($tenants::VARCHAR[] IS NULL OR list_contains($tenants::VARCHAR[], tenant))
 ),
--- One list of quantiles is one pass over the durations; asked one by one they would be three.
 measured AS (
     SELECT
         kind,
