@@ -20,6 +20,7 @@ from starlette.routing import Route
 from support.keys import bearer, make_key
 from support.otlp import START, chat_spans
 from support.otlp_grpc import calling
+from support.profile import SOAK
 from tracehold_collector.core.settings import load_settings
 from tracehold_collector.core.tenants import Writes, is_tenant
 from tracehold_collector.decoders.decoder import NOT_YOURS
@@ -224,7 +225,7 @@ EVENTS = st.lists(
 )
 
 
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100 if SOAK else 8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sent=EVENTS)
 def test_nothing_of_one_tenant_shows_to_another_by_any_address(
     shared: Stage, sent: list[tuple[str, str, int, str, str]]
