@@ -58,7 +58,7 @@ class DecoderPool:
 
     @property
     def ready(self) -> bool:
-        """Whether a process waits for work or works; asking starts them."""
+        """Whether a process waits for work or works; asking starts them, and does not wait."""
         with self._lock:
             start, self._started = not (self._started or self._closed), True
         if start:
@@ -108,30 +108,42 @@ class DecoderPool:
             worker.stop()
 
     def _hire(self) -> None:
-        worker = _Worker(self._settings)
-        with self._lock:
-            if not self._closed:
-                self._workers.add(worker)
-                # Importing takes the process half a second: nobody waits for it who could do without.
-                threading.Thread(target=self._welcome, args=(worker,), name="tracehold-decoder", daemon=True).start()
-                return
-        worker.stop()
+        # To start a process and to let it import takes half a second: nobody waits for it who could do without.
+        threading.Thread(target=self._start, name="tracehold-decoder", daemon=True).start()
 
-    def _welcome(self, worker: _Worker) -> None:
-        if worker.greets():
+    def _start(self) -> None:
+        try:
+            worker = _Worker(self._settings)
+        except OSError as error:  # no memory, or too many processes or files
+            _log.error("decoder_did_not_start", error=type(error).__name__)
+            return
+        with self._lock:
+            closed = self._closed
+            if not closed:
+                self._workers.add(worker)
+        if closed:
+            worker.stop()
+        elif worker.greets():
             self._idle.put(worker)
             self._ready.set()
-        elif not self._closed:
-            _log.error("decoder_did_not_start", exit_code=worker.stop())
+        else:
+            self._drop(worker, "decoder_did_not_start")
 
     def _replace(self, worker: _Worker) -> None:
+        if self._drop(worker, "decoder_ended"):
+            self._hire()
+
+    def _drop(self, worker: _Worker, said: str) -> bool:
+        """End a process that is of no use any more; say whether the pool goes on."""
         with self._lock:
             self._workers.discard(worker)
+            if not self._workers:
+                self._ready.clear()
             closed = self._closed
         code = worker.stop()
         if not closed:
-            _log.error("decoder_ended", exit_code=code)
-            self._hire()
+            _log.error(said, exit_code=code)
+        return not closed
 
 
 class _Worker:
@@ -139,15 +151,12 @@ class _Worker:
 
     def __init__(self, settings: bytes) -> None:
         ours, theirs = socket.socketpair()
-        with theirs:
-            # -P: a module in the folder the collector runs in must not stand in for one of the collector's.
-            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                [sys.executable, "-P", "-m", WORKER_MODULE, str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
-            )
+        try:
+            with theirs:
+                self._process = _run_worker(theirs.fileno())
+        except OSError:
+            ours.close()
+            raise
         self._socket = ours
         self._connection = Connection(os.dup(ours.fileno()))
         with suppress(*_ENDED):
@@ -174,3 +183,14 @@ class _Worker:
         except subprocess.TimeoutExpired:  # at work on something large: nobody waits for that any more
             self._process.kill()
             return self._process.wait()
+
+
+def _run_worker(descriptor: int) -> subprocess.Popen[bytes]:
+    # -P: a module in the folder the collector runs in must not stand in for one of the collector's.
+    return subprocess.Popen(  # noqa: S603 - our own interpreter and module
+        [sys.executable, "-P", "-m", WORKER_MODULE, str(descriptor)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        pass_fds=[descriptor],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+    )

@@ -67,12 +67,6 @@ class Rows(Sequence[Record]):
         start = column.offset * 16
         return bytes(column.buffers()[1][start : start + len(self) * 16])
 
-    @property
-    def tenants(self) -> list[str]:
-        """Whose each record is."""
-        found: list[str] = self.events.column("tenant").to_pylist()
-        return found
-
     def records(self) -> list[Record]:
         """Return the records as they were before `encode`."""
         columns = {name: self.events.column(name).to_pylist() for name in _FIELDS}

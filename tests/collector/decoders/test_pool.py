@@ -76,6 +76,26 @@ def test_a_body_that_ends_two_processes_is_refused_and_the_pool_lives(pool: Deco
     assert len(pool.decode(spans(0, 3)).rows) == 3
 
 
+def test_without_a_process_the_pool_is_not_ready_and_says_so(
+    pool: DecoderPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = threading.Event()
+
+    def none_left(*_: Any, **__: Any) -> Any:
+        tried.set()
+        raise OSError("no more processes")
+
+    monkeypatch.setattr(subprocess, "Popen", none_left)
+    (worker,) = pool._workers
+    worker._process.kill()
+    worker._process.wait(10)
+    monkeypatch.setattr("tracehold_collector.decoders.pool._WAIT_S", 0.01)
+    with pytest.raises(StoreError, match="no decoder was free"):
+        pool.decode(spans(0, 3))
+    assert tried.wait(10)
+    assert not pool.ready  # what comes now is decoded in the collector's own process
+
+
 def test_who_waits_for_a_process_at_the_end_is_told_to_come_back(pool: DecoderPool) -> None:
     worker = pool._idle.get()
     failed: list[BaseException] = []

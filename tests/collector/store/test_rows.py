@@ -35,7 +35,6 @@ def test_records_come_back_as_they_were(records: list[Record]) -> None:
     assert list(rows) == records
     assert list(Rows.unpack(rows.pack())) == records
     assert rows.ids == b"".join(record.event_id for record in records)
-    assert rows.tenants == [record.tenant for record in records]
 
 
 @given(many, st.sets(st.integers(0, 11)))
