@@ -16,9 +16,9 @@ from starlette.types import Receive, Scope, Send
 
 from tracehold_collector.api.access import access_of
 from tracehold_collector.api.noting import note_end, note_parameters, note_tenant
+from tracehold_collector.api.parameters import moment, whole_number
 from tracehold_collector.core.errors import CollectorError, QueryError, ThrottledError
 from tracehold_collector.core.pseudonyms import Pseudonyms
-from tracehold_collector.core.times import parse_moment_ns
 from tracehold_collector.pipeline import Intake
 from tracehold_collector.search.content_search import Asked, ContentSearch, Hit, read_cursor
 from tracehold_collector.search.needle import MAX_TEXT_CHARS
@@ -173,10 +173,11 @@ def parse_asked(query: QueryParams, access: Access) -> Asked:
     repeated = next((name for name in query if len(query.getlist(name)) > 1), None)
     if repeated is not None:
         raise QueryError(f"{repeated} may be given once")
+    query = QueryParams({name: value for name, value in query.items() if value})  # empty is left out
     text = query.get("text", "")
     if not text.strip() or len(text) > MAX_TEXT_CHARS or not _is_text(text):
         raise QueryError(f"text takes what to look for, 1 to {MAX_TEXT_CHARS} characters")
-    equal = {name: query[name] for name in FILTERS if query.get(name)}
+    equal = {name: query[name] for name in FILTERS if name in query}
     for name, value in equal.items():
         if len(value) > MAX_VALUE_CHARS or not _is_text(value):
             raise QueryError(f"{name} takes at most {MAX_VALUE_CHARS} characters of valid text")
@@ -184,13 +185,13 @@ def parse_asked(query: QueryParams, access: Access) -> Asked:
         text,
         ScanFilter(
             access.tenants,
-            _moment(query, "since"),
-            _moment(query, "until"),
+            moment(query, "since"),
+            moment(query, "until"),
             equal,
-            read_cursor(query["cursor"]) if query.get("cursor") else None,
+            read_cursor(query["cursor"]) if "cursor" in query else None,
         ),
-        _number(query, "limit", MAX_HITS, _DEFAULT_HITS),
-        _number(query, "seconds", MAX_SECONDS, _DEFAULT_SECONDS),
+        whole_number(query, "limit", MAX_HITS) or _DEFAULT_HITS,
+        whole_number(query, "seconds", MAX_SECONDS) or _DEFAULT_SECONDS,
     )
 
 
@@ -226,22 +227,3 @@ def _is_text(value: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _number(query: QueryParams, name: str, most: int, default: int) -> int:
-    text = query.get(name)
-    if not text:
-        return default
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and 0 < int(text) <= most):  # noqa: PLR2004
-        raise QueryError(f"{name} takes a whole number from 1 to {most}")
-    return int(text)
-
-
-def _moment(query: QueryParams, name: str) -> int | None:
-    text = query.get(name)
-    if not text:
-        return None
-    moment = parse_moment_ns(text)
-    if moment is None:
-        raise QueryError(f"{name} takes a time as 2026-11-29 or 2026-11-29T17:00:00, UTC")
-    return moment

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final
 
+from tracehold_collector.core.errors import QueryError
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NS_PER_US: Final = 1_000
 _MAX_NS: Final = (1 << 63) - 1
@@ -20,6 +22,18 @@ def parse_moment_ns(text: str) -> int | None:
         return None
     found = ((passed.days * 86_400 + passed.seconds) * 1_000_000 + passed.microseconds) * _NS_PER_US
     return found if abs(found) <= _MAX_NS else None
+
+
+def moment_of(name: str, text: str) -> int:
+    """Return the moment a parameter names, as `parse_moment_ns` reads it.
+
+    Raises:
+        QueryError: it is none; says what the parameter takes.
+    """
+    moment = parse_moment_ns(text)
+    if moment is None:
+        raise QueryError(f"{name} takes a time as 2026-11-29 or 2026-11-29T17:00:00, UTC")
+    return moment
 
 
 def iso_utc(ns: int | None) -> str | None:

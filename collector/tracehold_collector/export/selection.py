@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tracehold_collector.core.errors import QueryError
-from tracehold_collector.core.times import parse_moment_ns
+from tracehold_collector.core.times import moment_of
+from tracehold_collector.store.filters import equal_conditions, time_conditions
 
 FIELDS: Final[Mapping[str, str]] = {
     "tenant": "only this tenant",
@@ -47,18 +48,12 @@ class Selection:
         Args:
             tenants: whose events the asker may see; `None` is everybody's.
         """
-        parts = ["($tenants::VARCHAR[] IS NULL OR list_contains($tenants::VARCHAR[], tenant))"]
-        bound: dict[str, Any] = {"tenants": None if tenants is None else list(tenants)}
-        if self.since_ns is not None:
-            parts.append("started_at >= $since_ns")
-            bound["since_ns"] = self.since_ns
-        if self.until_ns is not None:
-            parts.append("started_at < $until_ns")
-            bound["until_ns"] = self.until_ns
-        for name, value in self.equal.items():
-            parts.append(f"{name} = ${name}")
-            bound[name] = value
-        return " AND ".join(parts), bound
+        bound: dict[str, Any] = {}
+        parts = [
+            *equal_conditions(tenants, self.equal, bound),
+            *time_conditions(self.since_ns, self.until_ns, bound),
+        ]
+        return " AND ".join(parts) or "true", bound
 
 
 def parse_selection(given: Mapping[str, str]) -> Selection:
@@ -81,9 +76,4 @@ def parse_selection(given: Mapping[str, str]) -> Selection:
 
 
 def _moment(given: Mapping[str, str], name: str) -> int | None:
-    if name not in given:
-        return None
-    moment = parse_moment_ns(given[name])
-    if moment is None:
-        raise QueryError(f"{name} takes a time as 2026-11-29 or 2026-11-29T17:00:00, UTC")
-    return moment
+    return moment_of(name, given[name]) if name in given else None

@@ -16,7 +16,7 @@ import duckdb
 
 from tracehold_collector.core.errors import StoreError
 from tracehold_collector.store.chunks import open_chunk
-from tracehold_collector.store.filters import equal_conditions
+from tracehold_collector.store.filters import equal_conditions, time_conditions
 
 MAX_PACKED_BYTES: Final = 2 * 1024 * 1024
 """Compressed content that is unpacked at once; a chunk that is larger alone is unpacked alone."""
@@ -217,13 +217,11 @@ def _page(
 
 def _conditions(wanted: ScanFilter) -> tuple[str, dict[str, Any]]:
     bound: dict[str, Any] = {}
-    parts = ["content_chunk IS NOT NULL", *equal_conditions(wanted.tenants, wanted.equal, bound)]
-    if wanted.since_ns is not None:
-        parts.append("started_at >= $since_ns")
-        bound["since_ns"] = wanted.since_ns
-    if wanted.until_ns is not None:
-        parts.append("started_at < $until_ns")
-        bound["until_ns"] = wanted.until_ns
+    parts = [
+        "content_chunk IS NOT NULL",
+        *equal_conditions(wanted.tenants, wanted.equal, bound),
+        *time_conditions(wanted.since_ns, wanted.until_ns, bound),
+    ]
     if wanted.after is not None:
         parts.append(_following(wanted.after, bound))
     return " AND ".join(parts), bound

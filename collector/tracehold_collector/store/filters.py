@@ -32,3 +32,21 @@ def equal_conditions(tenants: Sequence[str] | None, equal: Mapping[str, str], bo
             conditions.append(f"{name} = ${name}")
             bound[name] = equal[name]
     return conditions
+
+
+def time_conditions(since_ns: int | None, until_ns: int | None, bound: dict[str, Any]) -> list[str]:
+    """Return conditions for a WHERE over `events`, and put their values into `bound`.
+
+    Args:
+        since_ns: only what started from then on; UTC nanoseconds.
+        until_ns: only what started before then.
+        bound: the parameters of the statement.
+    """
+    conditions = []
+    if since_ns is not None:
+        conditions.append("started_at >= $since_ns")
+        bound["since_ns"] = since_ns
+    if until_ns is not None:
+        conditions.append("started_at < $until_ns")
+        bound["until_ns"] = until_ns
+    return conditions
