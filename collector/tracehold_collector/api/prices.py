@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import orjson
@@ -13,12 +12,11 @@ from starlette.responses import Response, StreamingResponse
 from tracehold_collector.api.access import principal_of
 from tracehold_collector.core.errors import BadBodyError, CollectorError
 from tracehold_collector.core.tenants import Tenants
+from tracehold_collector.core.times import parse_moment_ns
 from tracehold_collector.repricing import Repriced, Repricer, Scope
 
-_NS_PER_US: Final = 1_000
 _MAX_BODY: Final = 64 * 1024
 _KNOWN: Final = frozenset({"again", "since", "until"})
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 async def apply_prices(request: Request) -> Response:
@@ -81,10 +79,7 @@ def _moment(body: dict[str, Any], name: str) -> int | None:
     value = body.get(name)
     if value is None:
         return None
-    try:
-        moment = datetime.fromisoformat(value)
-    except (TypeError, ValueError):
-        raise BadBodyError(f"{name!r} is a time as 2026-11-29 or 2026-11-29T17:00:00, UTC") from None
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    since_epoch = aware - _EPOCH
-    return ((since_epoch.days * 86_400 + since_epoch.seconds) * 1_000_000 + since_epoch.microseconds) * _NS_PER_US
+    moment = parse_moment_ns(value) if isinstance(value, str) else None
+    if moment is None:
+        raise BadBodyError(f"{name!r} is a time as 2026-11-29 or 2026-11-29T17:00:00, UTC")
+    return moment

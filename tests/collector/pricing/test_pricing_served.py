@@ -93,6 +93,7 @@ def test_prices_are_applied_when_asked_and_missing_ones_listed(
         (b'{"since": "yesterday"}', "2026-11-29"),
         (b'{"until": 5}', "2026-11-29"),
         (b'{"a": "' + b"x" * 70_000 + b'"}', "small JSON object"),
+        (b'{"since": "9999-01-01"}', "'since' is a time"),  # nanoseconds in 64 bits end in 2262
     ],
 )
 def test_a_bad_request_is_refused_with_what_is_wrong(serve: Serve, body: bytes, says: str) -> None:
