@@ -128,6 +128,12 @@ class LogWriter:
         return ended
 
 
+def log_size(cursor: duckdb.DuckDBPyConnection, tenant: str) -> int:
+    """Return how many leaves a tenant's log has, by the hashes that the store keeps."""
+    row = cursor.execute(f"SELECT * FROM ({_SIZES}) WHERE tenant = ?", [tenant]).fetchone()  # noqa: S608 - a constant
+    return int(row[1]) if row else 0
+
+
 def read_frontier(cursor: duckdb.DuckDBPyConnection, tenant: str, size: int) -> Frontier:
     """Return the frontier of the first `size` leaves of a log, from the hashes that the store keeps of it."""
     return Frontier.from_nodes(size, lambda level, index: read_node(cursor, tenant, level, index))
