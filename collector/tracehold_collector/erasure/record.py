@@ -263,11 +263,11 @@ def load_erasures(
     """
     rows = cursor.execute(
         """
-        SELECT erasure_id, step, at, tenant, details::VARCHAR
+        SELECT erasure_id, step, happened_at, tenant, details::VARCHAR
         FROM erasures
         WHERE ($tenants::VARCHAR[] IS NULL OR list_contains($tenants::VARCHAR[], tenant))
           AND ($ids::VARCHAR[] IS NULL OR list_contains($ids::VARCHAR[], erasure_id))
-        ORDER BY at, rowid
+        ORDER BY happened_at, rowid
         """,
         {"tenants": None if tenants is None else list(tenants), "ids": None if ids is None else list(ids)},
     ).fetchall()
