@@ -1,8 +1,8 @@
 """Erasure beats late data: what was erased is not taken in again, whoever sends it and whenever.
 
-After a deletion an id that is sent again is refused; so is every event of a run that was erased whole. Filters in memory
-say "certainly not" for nearly all that comes, and the tables of erasures are asked about the rest. A store in which
-nothing was erased has no filters, and pays a look at a flag.
+After a deletion an id that is sent again is refused; so is every event of a run that was erased whole. Filters in
+memory say "certainly not" for nearly all that comes, and the tables of erasures are asked about the rest. A store in
+which nothing was erased has no filters, and pays a look at a flag.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any, Final
 
 import duckdb
 
-from tracehold_collector.core.record import Record
 from tracehold_collector.store.rows import Rows, encode
 from tracehold_collector.store.seen import SeenIds
 
@@ -27,7 +26,7 @@ _ID_BYTES: Final = 16
 _DELETED_EVENTS: Final = """
 SELECT event_id, tenant
 FROM erased_events
-WHERE erasure_id IN (SELECT erasure_id FROM erasures WHERE step = 'requested' AND details ->> 'mode' = 'delete')
+WHERE erasure_id IN (SELECT erasure_id FROM erasures WHERE step = 'requested' AND (details ->> 'mode') = 'delete')
 """
 _WHOLE_RUNS: Final = "SELECT run_digest FROM erased_runs WHERE whole"
 
@@ -81,10 +80,11 @@ class ErasedIds:
 
     @staticmethod
     def _kept(rows: Rows, events: set[tuple[str, bytes]], runs: set[tuple[str, str]]) -> Rows:
-        records: list[Record] = []
-        for record in rows:
-            if (record.tenant, record.event_id) not in events and (record.tenant, record.run_id) not in runs:
-                records.append(record)
+        records = [
+            record
+            for record in rows
+            if (record.tenant, record.event_id) not in events and (record.tenant, record.run_id) not in runs
+        ]
         return rows if len(records) == len(rows) else encode(records)
 
     def _deleted(self, ids: bytes) -> set[tuple[str, bytes]]:

@@ -162,14 +162,15 @@ class Writer:
         Raises:
             StoreError: the writer is closed.
         """
-        failed = "the store could not take the prices in; nothing of this lot was changed, price again"
-        return self.run(lambda committer: committer.add_costs(costs), failed=failed)
+        failed = "the store could not take the prices in; nothing of this lot was changed"
+        return self.run(lambda committer: committer.add_costs(costs), failed=failed, again="price again")
 
     def run(
         self,
         task: Callable[[Committer], _T],
         *,
-        failed: str = "the store could not be changed; nothing of this step was, try again",
+        failed: str = "the store could not be changed; nothing of this step was",
+        again: str = "try again",
     ) -> Future[_T]:
         """Run `task` on the writer's thread, between two commits: nothing else changes the store meanwhile.
 
@@ -181,8 +182,8 @@ class Writer:
             StoreError: the writer is closed.
         """
         if self._closed or not self._thread.is_alive():
-            raise StoreError("the store is closing; do it again when the collector runs")
-        waiting = _Task(task, failed)
+            raise StoreError(f"the store is closing; {again} when the collector runs")
+        waiting = _Task(task, f"{failed}, {again}")
         self._tasks.put(waiting)
         self._queue.put(_Submission(encode([])))  # wakes the thread
         return waiting.done
