@@ -167,7 +167,7 @@ def read_hashes(cursor: duckdb.DuckDBPyConnection, tenant: str, level: int, firs
     while row := cursor.fetchone():
         start, hashes = row
         expected = first + len(found)
-        if start > expected or expected >= end:
+        if start > expected or expected >= end or len(hashes) % HASH_BYTES:
             break
         piece = hashes[(expected - start) * HASH_BYTES : (end - start) * HASH_BYTES]
         found += [piece[at : at + HASH_BYTES] for at in range(0, len(piece), HASH_BYTES)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import duckdb
 import pyarrow as pa
@@ -25,13 +25,15 @@ ContentState = Literal["none", "unchecked", "intact", "altered", "gone", "missin
 its chunk is; or not even that."""
 
 _ROWS: Final = f"""
-SELECT event_id, received_at, leaf_index, commitment, content_chunk, content_pos, {", ".join(FIELDS)}
+SELECT
+    event_id::BLOB AS event_id, received_at, leaf_index, commitment, content_chunk::BLOB AS content_chunk, content_pos,
+    {", ".join(FIELDS)}
 FROM events
 WHERE tenant = $tenant AND leaf_index >= $first AND leaf_index < $end
 ORDER BY leaf_index
 """  # noqa: S608 - constants
 _CHUNKS: Final = f"""
-SELECT {CHUNK_COLUMNS}
+SELECT {CHUNK_COLUMNS}, received_at
 FROM contents
 WHERE chunk_id IN (SELECT unnest($chunks::UUID[])) AND received_at BETWEEN $since AND $until
 """  # noqa: S608 - constants
@@ -77,20 +79,23 @@ def check_contents(
     commitments = rows.column("commitment").to_pylist()
     received = rows.column("received_at").to_pylist()
     checked = [Checked("none" if chunk is None else "missing") for chunk in chunks]
-    of_chunk: dict[Any, list[int]] = {}
+    of_chunk: dict[uuid.UUID, list[int]] = {}
     for row, chunk in enumerate(chunks):
         if chunk is not None:
-            of_chunk.setdefault(uuid.UUID(str(chunk)), []).append(row)
+            of_chunk.setdefault(uuid.UUID(bytes=chunk), []).append(row)
     wanted = list(of_chunk)
     for start in range(0, len(wanted), _CHUNKS_AT_ONCE):
         part = wanted[start : start + _CHUNKS_AT_ONCE]
         times = [received[row] for chunk in part for row in of_chunk[chunk]]
         cursor.execute(_CHUNKS, {"chunks": part, "since": min(times), "until": max(times)})
-        found = [Chunk(*row) for row in cursor.fetchall()]
-        vault.prepare(chunk.key_id for chunk in found)
-        for chunk in found:
-            entries = _entries(chunk, vault)
+        found = [(Chunk(*row), received_at) for *row, received_at in cursor.fetchall()]
+        vault.prepare(chunk.key_id for chunk, _ in found)
+        for chunk, received_at in found:
+            entries: Sequence[Entry] | ContentState = "gone" if chunk.body is None else _entries(chunk, vault)
             for row in of_chunk[chunk.chunk_id]:
+                if received_at != received[row]:
+                    checked[row] = Checked("altered")
+                    continue
                 checked[row] = _checked(entries, positions[row], commitments[row], raw=contents == "raw")
     return checked
 
@@ -109,18 +114,43 @@ def read_erased(cursor: duckdb.DuckDBPyConnection, tenant: str, first: int, end:
     return [ErasedLeaf(*row) for row in cursor.fetchall()]
 
 
+# By the events first: their times are what the leaves commit to.
+_BEGAN: Final = """
+SELECT coalesce(min(received_at), (SELECT min(received_at) FROM log_hashes WHERE tenant = $tenant), 4611686018427387904)
+FROM events
+WHERE tenant = $tenant AND leaf_index IS NOT NULL
+"""
+_FULL: Final = """
+SELECT level, first_index, hashes
+FROM log_hashes
+WHERE tenant = $tenant AND level > 0
+ORDER BY level, first_index
+"""
+_MISDATED: Final = """
+SELECT log_hashes.first_index
+FROM log_hashes
+JOIN events ON events.tenant = log_hashes.tenant AND events.leaf_index = log_hashes.first_index
+WHERE log_hashes.tenant = $tenant AND log_hashes.level = 0 AND events.received_at <> log_hashes.received_at
+LIMIT $most
+"""
+
+
 class Outside(NamedTuple):
-    """Rows that no leaf is of.
+    """Rows that no leaf is of, and hashes that fit nothing.
 
     Attributes:
         before: events from before there was a log; no alarm.
         added: ids of events that were put beside it, as far as they are listed.
         repeated: leaves that more than one event claims, as far as they are listed.
+        misdated: first leaves of commits whose hashes have another time than the event, as far as they are listed.
+        full: the roots of full subtrees that the store keeps, as (level, index of the first, hashes).
     """
 
     before: int
     added: list[str]
     repeated: list[int]
+    misdated: list[int]
+    full: list[tuple[int, int, bytes]]
 
 
 def read_outside(cursor: duckdb.DuckDBPyConnection, tenant: str, size: int, *, most: int = 100) -> Outside:
@@ -133,7 +163,7 @@ def read_outside(cursor: duckdb.DuckDBPyConnection, tenant: str, size: int, *, m
         most: how many to list.
     """
     bound = {"tenant": tenant, "size": size, "most": most}
-    began = "(SELECT coalesce(min(received_at), 9223372036854775807) FROM log_hashes WHERE tenant = $tenant)"
+    began = f"({_BEGAN})"
     before = cursor.execute(
         f"SELECT count(*) FROM events WHERE tenant = $tenant AND leaf_index IS NULL AND received_at < {began}",  # noqa: S608 - a constant
         {"tenant": tenant},
@@ -159,12 +189,18 @@ def read_outside(cursor: duckdb.DuckDBPyConnection, tenant: str, size: int, *, m
         """,
         {"tenant": tenant, "most": most},
     ).fetchall()
-    return Outside(before[0] if before else 0, [row[0] for row in added], [row[0] for row in repeated])
+    misdated = cursor.execute(_MISDATED, {"tenant": tenant, "most": most}).fetchall()
+    full = cursor.execute(_FULL, {"tenant": tenant}).fetchall()
+    return Outside(
+        before[0] if before else 0,
+        [row[0] for row in added],
+        [row[0] for row in repeated],
+        [row[0] for row in misdated],
+        full,
+    )
 
 
 def _entries(chunk: Chunk, vault: Vault) -> Sequence[Entry] | ContentState:
-    if chunk.body is None:
-        return "gone"
     try:
         return entries_of(chunk, vault)
     except DestroyedKeyError:

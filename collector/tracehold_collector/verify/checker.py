@@ -64,6 +64,7 @@ class Checker:
         self._good = frontier.size
         self._erased_leaves: dict[str, list[bytes]] = {}
         self._logged: dict[str, dict[str, Any]] = {}
+        self._full: dict[tuple[int, int], bytes] = {}
         self._latest = 0
         self._names: dict[int, str] = {}
 
@@ -76,9 +77,11 @@ class Checker:
             place = index - window.first
             if 0 <= place < len(told):
                 told[place] = row.leaf
+        latest: list[int] = []
         for place, leaf in enumerate(kept):
             self._judge(window.first + place, leaf, rows.get(window.first + place), window.erased)
-        self._grow(window.first, kept, told)
+            latest.append(self._latest)
+        self._grow(window.first, kept, told, latest)
         self.report.end = window.first + len(kept)
 
     def finish(self, *, whole: bool) -> Report:
@@ -161,22 +164,24 @@ class Checker:
             self.report.alarm(Finding("altered", index, event_id, "it claims to have come before the events before it"))
         self._latest = max(self._latest, row.received_at)
 
-    def _grow(self, first: int, kept: list[bytes], told: list[bytes]) -> None:
+    def _grow(self, first: int, kept: list[bytes], told: list[bytes], latest: list[int]) -> None:
         """Let both trees grow from head to head."""
         at = first
         end = first + len(kept)
         while at < end:
             upto = min(end, self._heads[0].size) if self._heads else end
-            self._kept.extend(b"".join(kept[at - first : upto - first]))
+            for level, index, hashes in self._kept.extend(b"".join(kept[at - first : upto - first])):
+                for place in range(len(hashes) // HASH_BYTES):
+                    self._full[level, index + place] = hashes[place * HASH_BYTES : (place + 1) * HASH_BYTES]
             self._told.extend(b"".join(told[at - first : upto - first]))
             at = upto
             while self._heads and self._heads[0].size == at:
-                self._hold(self._heads.pop(0))
+                self._hold(self._heads.pop(0), latest[at - first - 1])
 
-    def _hold(self, head: KnownHead) -> None:
-        """Hold both trees against a signed head."""
+    def _hold(self, head: KnownHead, latest: int) -> None:
+        """Hold both trees against a signed head; `latest` is when the last event that it covers came."""
         report = self.report
-        if self._latest > _NS * ((head.signed_at if head.signed_at is not None else self._latest) + 1):
+        if head.signed_at is not None and latest >= _NS * (head.signed_at + 1):
             report.alarm(
                 Finding(
                     "altered", head.size - 1, None, "a tree head that covers it was signed before it came, by its time"
@@ -222,9 +227,28 @@ class Checker:
             report.alarm(Finding("altered", None, event_id, "it stands beside the log: no leaf is of it"))
         for index in state.repeated:
             report.alarm(Finding("altered", index, None, "more than one event claims this leaf"))
+        for index in state.misdated:
+            report.alarm(Finding("altered", index, None, "the hash of this leaf has another time than its event"))
+        self._check_subtrees()
         for run_id in state.disagreeing:
             what = f"the sums of run {run_id} are not those of its events"
             report.alarm(Finding("altered", None, None, what))
+
+    def _check_subtrees(self) -> None:
+        """The roots of full subtrees, which proofs are made from, have to be those of the leaves."""
+        kept = {
+            (level, first + place): hashes[place * HASH_BYTES : (place + 1) * HASH_BYTES]
+            for level, first, hashes in self._state.full
+            for place in range(-(-len(hashes) // HASH_BYTES))
+        }
+        for (level, index), root in self._full.items():
+            if kept.pop((level, index), None) != root:
+                width = 256**level
+                what = f"the kept root over leaves {index * width} to {(index + 1) * width - 1} is not theirs"
+                self.report.alarm(Finding("altered", index * width, None, what))
+        for level, index in kept:
+            what = f"a root of level {level} at {index} is kept that the log does not have"
+            self.report.alarm(Finding("altered", None, None, what))
 
     def _check_erasures(self) -> None:
         """An erasure is one only if the log says so, with the root over exactly these leaves."""

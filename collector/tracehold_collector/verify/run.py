@@ -41,7 +41,7 @@ def verify_log(
     """
     state = source.state(tenant)
     probe = Report(tenant)
-    heads = known_heads([*state.notes, *notes], keys, origin, probe)
+    heads = known_heads(state.heads, [*state.notes, *notes], keys, origin, probe)
     first, end = stretch or (0, state.size)
     first, end = max(0, min(first, state.size)), min(end, state.size)
     if stretch is not None:

@@ -24,7 +24,7 @@ from tracehold_collector.store.log_rows import (
 )
 from tracehold_collector.store.run_check import disagreeing_runs
 from tracehold_collector.store.tree_heads import read_tree_heads
-from tracehold_collector.verify.window import Erasure, LogState, Window
+from tracehold_collector.verify.window import ClaimedHead, Erasure, LogState, Window
 
 _PLACES = ("content_chunk", "content_pos")
 
@@ -54,15 +54,18 @@ class StoredLog:
         with _reading(self._database) as cursor:
             size = log_size(cursor, tenant)
             outside = read_outside(cursor, tenant, size)
+            heads = read_tree_heads(cursor, tenant)
             return LogState(
                 tenant,
                 size,
-                [head.note for head in read_tree_heads(cursor, tenant)]
-                + [note for whose, note in self._copies if whose == tenant],
+                [ClaimedHead(head.size, head.root, head.signed_at, head.note) for head in heads],
+                [note for whose, note in self._copies if whose == tenant],
                 _erasures(cursor, tenant),
                 outside.before,
                 outside.added,
                 outside.repeated,
+                outside.misdated,
+                outside.full,
                 disagreeing_runs(cursor, tenant),
             )
 
@@ -105,16 +108,11 @@ class StoredLog:
 
 def _told(rows: pa.Table, checked: Sequence[Checked], *, raw: bool) -> pa.Table:
     columns = {name: rows.column(name) for name in rows.column_names if name not in _PLACES}
-    columns["event_id"] = pa.array([_id(value) for value in columns["event_id"].to_pylist()], pa.binary(16))
     columns["content_state"] = pa.array([one.state for one in checked], pa.string())
     if raw:
         columns["salt"] = pa.array([one.salt for one in checked], pa.binary())
         columns["content"] = pa.array([one.content for one in checked], pa.binary())
     return pa.table(columns)
-
-
-def _id(value: object) -> bytes:
-    return bytes(getattr(value, "bytes", value))  # type: ignore[call-overload, no-any-return]
 
 
 def _erasures(cursor: duckdb.DuckDBPyConnection, tenant: str) -> dict[str, Erasure]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -27,6 +27,15 @@ class Window:
     erased: Mapping[int, str] = field(default_factory=dict)
 
 
+class ClaimedHead(NamedTuple):
+    """A tree head, and what its row says of it: size, root, and when it was signed (UTC nanoseconds)."""
+
+    size: int
+    root: bytes
+    signed_at: int
+    note: str
+
+
 @dataclass(frozen=True, slots=True)
 class Erasure:
     """What the store says of an erasure; the log has to say the same.
@@ -47,21 +56,27 @@ class LogState:
     Attributes:
         tenant: whose.
         size: leaves.
-        notes: its tree heads, signed notes in any order, from wherever they are kept.
+        heads: its tree heads, in any order, as the store has them.
+        notes: copies of tree heads, signed notes, from wherever they are kept.
         erasures: by id.
         before: events from before the log began.
         added: ids of events beside the log.
         repeated: leaves that several events claim.
+        misdated: leaves whose hash has another time than their event.
+        full: the roots of full subtrees that the store keeps: level (1 is 256 leaves), index of the first, hashes.
         disagreeing: runs whose sums are not those of their events.
     """
 
     tenant: str
     size: int
-    notes: Sequence[str]
+    heads: Sequence[ClaimedHead] = ()
+    notes: Sequence[str] = ()
     erasures: Mapping[str, Erasure] = field(default_factory=dict)
     before: int = 0
     added: Sequence[str] = ()
     repeated: Sequence[int] = ()
+    misdated: Sequence[int] = ()
+    full: Sequence[tuple[int, int, bytes]] = ()
     disagreeing: Sequence[str] = ()
 
 
