@@ -23,6 +23,27 @@ def prepare_folder(path: Path) -> None:
         raise StoreError(f"cannot use the data folder {path}: {error.strerror}. Choose another --data-dir") from error
 
 
+def make_private(path: Path) -> None:
+    """Make the file for its owner alone before SQLite makes it as the umask says; its side files take after it.
+
+    Never opened when it is there already: closing it would end every lock that this process has on it through SQLite,
+    and another process would then take itself for the only one (https://www.sqlite.org/howtocorrupt.html, 2.2).
+    """
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        os.chmod(path, 0o600)  # noqa: PTH101 - as above
+    else:
+        give_to_owner_of_folder(path)
+
+
+def give_to_owner_of_folder(path: Path) -> None:
+    """Let the collector read what root made for it: it runs as the owner of the folder."""
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        folder = path.parent.stat()
+        os.chown(path, folder.st_uid, folder.st_gid)
+
+
 def load_or_create_key(
     path: Path,
     *,
