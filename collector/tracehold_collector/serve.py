@@ -28,6 +28,7 @@ from tracehold_collector.access.journal import AccessLog
 from tracehold_collector.api.app import build_app
 from tracehold_collector.api.connection import BoundedConnection
 from tracehold_collector.api.otlp_grpc import OtlpGrpcServer
+from tracehold_collector.audit.signing import Signer
 from tracehold_collector.budgets import Budgets, load_budgets
 from tracehold_collector.budgets.watch import BudgetWatch
 from tracehold_collector.core.errors import CollectorError
@@ -40,10 +41,13 @@ from tracehold_collector.core.tls import Certificate
 from tracehold_collector.decoders.decoder import Decoder, DecoderSettings
 from tracehold_collector.decoders.pool import DecoderPool
 from tracehold_collector.forward import Forwarder
+from tracehold_collector.heads.copies import open_places
+from tracehold_collector.heads.keeper import HeadKeeper, HeadOptions
 from tracehold_collector.lifecycle import Lifecycle
 from tracehold_collector.pipeline import Intake
 from tracehold_collector.pricing import PriceBook, load_prices
 from tracehold_collector.repricing import Repricer
+from tracehold_collector.sealing.sqlite_keys import SqliteKeyStore
 from tracehold_collector.sql.desk import SqlDesk, SqlOptions
 from tracehold_collector.store.database import FILE_NAME, Database, DatabaseOptions
 from tracehold_collector.store.mapping_versions import note_mapping
@@ -182,6 +186,7 @@ class CollectorServer:
         if self.decoders is not None:
             self.decoders.close()
         self.writer.close()
+        self.heads.close()
         self.lifecycle.close()
         if self.forwarder is not None:
             self.forwarder.close()
@@ -218,7 +223,11 @@ class CollectorServer:
         store = settings.data_dir / FILE_NAME
         prepare_folder(settings.data_dir)
         key = load_or_create_key(settings.data_dir / PSEUDONYM_KEY_FILE, may_create=not store.exists())
-        self.database = Database(store, DatabaseOptions(memory_limit=settings.memory_limit))
+        self.database = Database(
+            store,
+            DatabaseOptions(memory_limit=settings.memory_limit),
+            keys=lambda may_create: SqliteKeyStore.open_in(settings.data_dir, may_create=may_create),
+        )
         note_mapping(self.database.connection, now_ns())
         try:
             self._open_gate()
@@ -237,13 +246,20 @@ class CollectorServer:
             )
         self.writer = Writer(
             self.database,
-            WriterOptions(max_queued=settings.max_queued),
+            WriterOptions(max_queued=settings.max_queued, audit_log=settings.audit_log),
             on_commit=self.forwarder.wake if self.forwarder else None,
         )
         limits = replace(DEFAULT_LIMITS, max_body_bytes=settings.max_body_bytes)
-        decoding = DecoderSettings(key, limits, files)
+        decoding = DecoderSettings(key, limits, files, settings.audit_log)
         self.decoders = DecoderPool(decoding, settings.decoders) if settings.decoders else None
         self._intake = Intake(self.writer, Decoder(decoding, prices), limits, self.decoders)
+        self.heads = HeadKeeper(
+            self.database,
+            lambda: self.writer.log,
+            Signer(settings.data_dir, now_ns()),
+            open_places(settings.tree_head_copies, settings.data_dir),
+            HeadOptions(settings.tree_head_events, settings.tree_head_seconds),
+        )
         self.repricer = Repricer(self.database, self.writer, prices)
         self.lifecycle = Lifecycle(self.database, settings.data_dir, lambda: self.writer.stats.commits)
         self._grpc = OtlpGrpcServer(
@@ -277,6 +293,7 @@ class CollectorServer:
             ),
         )
         self.lifecycle.start()
+        self.heads.start()
         self.repricer.start()
         self.budget_watch.start()
         if self.forwarder is not None:

@@ -18,7 +18,9 @@ from tracehold_collector.core.record import Record
 from tracehold_collector.store.columns import Cost, cost_table
 from tracehold_collector.store.conflicts import COMPARED, conflicts
 from tracehold_collector.store.database import Database
+from tracehold_collector.store.log import LogWriter
 from tracehold_collector.store.rows import Rows, encode
+from tracehold_collector.store.sealed import seal_batch
 from tracehold_collector.store.seen import SeenIds, Unsure
 from tracehold_collector.store.shares import UsageShares
 from tracehold_collector.store.tables import Table
@@ -29,6 +31,7 @@ _SQL: Final = resources.files("tracehold_collector.store.sql")
 _FOLD_RUN_DELTAS: Final = (_SQL / "fold_run_deltas.sql").read_text()
 _ADD_COSTS: Final = (_SQL / "add_costs.sql").read_text()
 
+_TABLES: Final = ("events", "run_deltas", "contents", "log_hashes")
 _ID_BYTES: Final = 16
 _LOAD_ROWS: Final = 1 << 18
 
@@ -89,11 +92,19 @@ class Committer:
     Args:
         database: the open store.
         on_commit: called with the new records of each commit, after it; must not block. What it raises is logged.
+        audit_log: whether events get a place in their tenant's log.
     """
 
-    def __init__(self, database: Database, on_commit: Callable[[Sequence[Record]], None] | None = None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        on_commit: Callable[[Sequence[Record]], None] | None = None,
+        *,
+        audit_log: bool = True,
+    ) -> None:
         self.stats = CommitStats()
         self._database = database
+        self._audit_log = audit_log
         self._on_commit = on_commit
         self._seen = SeenIds()
         self._open()
@@ -165,7 +176,7 @@ class Committer:
 
     def _open(self) -> None:
         connection = self._database.connection
-        self._tables = {name: Table(connection, name) for name in ("events", "run_deltas", "contents")}
+        self._tables = {name: Table(connection, name) for name in _TABLES}
         (last,) = connection.execute("SELECT max(received_at) FROM events").fetchone() or (None,)
         self._last_commit_ns = last or 0
         (self.unfolded,) = connection.execute("SELECT count(*) FROM run_deltas WHERE run_key IS NULL").fetchone() or (
@@ -176,17 +187,22 @@ class Committer:
             first_ns, last_ns = pc.min_max(batch.column(1)).values()
             self._seen.add(_raw(batch.column(0)), first_ns.as_py(), last_ns.as_py())
         self._shares = UsageShares(connection)
+        self.log = LogWriter(connection)
         self._database.release_memory()
 
     def _insert(self, fresh: list[Rows]) -> None:
         # Of two commits the later one has the later time, whatever the clock does: who reads on from there misses none.
         received_at = max(now_ns(), self._last_commit_ns + 1)
         connection = self._database.connection
+        sealed = [seal_batch(self._database.vault, rows.contents) for rows in fresh]
+        leaves = self.log.stage(fresh if self._audit_log else [], received_at)
+        places = {"leaf_index": pa.chunked_array(leaves.indexes)} if leaves.indexes else {}
         connection.execute("BEGIN TRANSACTION")
         try:
-            self._tables["events"].append([rows.events for rows in fresh], received_at)
+            self._tables["events"].append([rows.events for rows in fresh], received_at, places)
             self._tables["run_deltas"].append([rows.deltas for rows in fresh], received_at)
-            self._tables["contents"].append([rows.contents for rows in fresh], received_at)
+            self._tables["contents"].append(sealed, received_at)
+            self._tables["log_hashes"].append([leaves.hashes], received_at)
             self._shares.settle(connection, fresh, received_at)
             connection.execute("COMMIT")
         except BaseException:
@@ -194,6 +210,7 @@ class Committer:
             _rollback(connection)
             raise
         self._last_commit_ns = received_at
+        self.log.settle(leaves)
         for rows in fresh:
             self._seen.add(rows.ids, received_at, received_at)
             self.unfolded += rows.deltas.num_rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +12,14 @@ from pathlib import Path
 import duckdb
 
 from tracehold_collector.core.errors import StoreError, StoreLockedError
+from tracehold_collector.sealing.keystore import KeyStore
+from tracehold_collector.sealing.memory_keys import MemoryKeyStore
+from tracehold_collector.sealing.vault import Vault
 from tracehold_collector.store.migrate import migrate
 
 FILE_NAME = "tracehold.duckdb"
 _LITTLE = "32MB"
+_SEALED = "SELECT 1 FROM contents WHERE key_id IS NOT NULL LIMIT 1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,8 @@ class Database:
     Args:
         path: the DuckDB file; created with its folder when missing. `None` keeps the store in memory, for tests.
         options: how DuckDB runs.
+        keys: opens the key store, once the file is this process's alone; it is told whether there may be none yet. By
+            default one in memory: what is stored can be read as long as this object lives.
 
     Raises:
         StoreLockedError: another process has the file open (FR-51).
@@ -48,12 +54,24 @@ class Database:
         StoreError: the file cannot be opened, or is no store.
     """
 
-    def __init__(self, path: Path | None, options: DatabaseOptions | None = None) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        options: DatabaseOptions | None = None,
+        *,
+        keys: Callable[[bool], KeyStore] = lambda _may_create: MemoryKeyStore(),
+    ) -> None:
         self.path = path
         self._options = options or DatabaseOptions()
         self._lock = threading.Lock()
         self.connection = self._open()
-        migrate(self.connection)
+        try:
+            migrate(self.connection)
+            sealed = self.connection.execute(_SEALED).fetchone()
+            self.vault = Vault(keys(sealed is None))
+        except BaseException:
+            self.connection.close()
+            raise
 
     @contextmanager
     def cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -88,6 +106,7 @@ class Database:
         """Write everything into the file and release it; a second call does nothing."""
         with self._lock:
             self.connection.close()
+        self.vault.close()
 
     def _open(self) -> duckdb.DuckDBPyConnection:
         options = self._options
