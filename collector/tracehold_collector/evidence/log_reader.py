@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import duckdb
 
 from tracehold_collector.audit.merkle import HASH_BYTES, Nodes
 from tracehold_collector.audit.tiles import TILE_WIDTH, TileCache, TilePath, tile_nodes
 from tracehold_collector.core.errors import TileError
+from tracehold_collector.store.tree_heads import StoredHead
 
 # The row that holds the first hash is the last one that begins no later: found by the narrow columns alone, where the
 # store's own statistics leave most of the table out.
@@ -28,21 +28,12 @@ ORDER BY first_index
 """
 
 _HEADS: Final = """
-SELECT size, root, signed_at, note
+SELECT tenant, size, root, signed_at, note
 FROM tree_heads
 WHERE tenant = $tenant AND {condition}
 ORDER BY {order}
 LIMIT 1
 """
-
-
-class StoredHead(NamedTuple):
-    """A tree head as it lies in the store: leaves, their root, UTC nanoseconds, and the signed note."""
-
-    size: int
-    root: bytes
-    signed_at: int
-    note: str
 
 
 class LogReader:
@@ -75,7 +66,9 @@ class LogReader:
                 found.append(hashes[start * HASH_BYTES : end * HASH_BYTES])
                 at = first + end
         if at != high:
-            raise TileError(f"the log of tenant {self._tenant} lacks hash {at} of level {level}: run 'tracehold verify'")
+            raise TileError(
+                f"the log of tenant {self._tenant} lacks hash {at} of level {level}: run 'tracehold verify'"
+            )
         return b"".join(found)
 
     def tile(self, path: TilePath) -> bytes:
@@ -95,6 +88,10 @@ class LogReader:
         """Return the newest tree head; `None` when none was signed yet."""
         return self._head("true", "size DESC, signed_at DESC")
 
+    def head_of(self, size: int) -> StoredHead | None:
+        """Return the tree head of exactly this size; `None` when there is none."""
+        return self._head(f"size = {int(size)}", "signed_at")
+
     def head_before(self, leaf: int) -> StoredHead | None:
         """Return the last tree head from before this leaf came; `None` when there is none."""
         return self._head(f"size <= {int(leaf)}", "size DESC, signed_at")
@@ -113,5 +110,5 @@ class LogReader:
 
     def _head(self, condition: str, order: str) -> StoredHead | None:
         text = _HEADS.format(condition=condition, order=order)
-        row: Sequence[object] | None = self._cursor.execute(text, {"tenant": self._tenant}).fetchone()
-        return None if row is None else StoredHead(*row)  # type: ignore[arg-type] # the columns named above
+        row = self._cursor.execute(text, {"tenant": self._tenant}).fetchone()
+        return None if row is None else StoredHead(*row)

@@ -31,7 +31,7 @@ class NodeSet:
     def prove(self, index: int) -> None:
         """Want what proves that this leaf stands in the tree."""
         for low, high in inclusion_ranges(index, self._size):
-            self._wanted.update(node for node in perfect_nodes(low, high) if not self._follows(*node))
+            self._wanted.update(node for node in perfect_nodes(low, high) if not self._touches(*node))
 
     def lines(self, nodes: Nodes) -> Iterator[str]:
         """Yield the nodes as `level index base64`, in order.
@@ -42,6 +42,7 @@ class NodeSet:
         for level, index in sorted(self._wanted):
             yield f"{level} {index} {base64.b64encode(nodes(level, index)).decode()}\n"
 
-    def _follows(self, level: int, index: int) -> bool:
+    def _touches(self, level: int, index: int) -> bool:
+        """Whether a listed leaf is below the node: then it follows from the leaves and the nodes beside them."""
         low, high = self._listed
-        return low <= index << level and (index + 1) << level <= high
+        return index << level < high and low < (index + 1) << level

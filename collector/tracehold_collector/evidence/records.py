@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import math
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -17,7 +16,8 @@ from tracehold_collector.audit.leaves import DECIMALS, FIELDS, WHOLE_NUMBERS, ev
 COLUMNS: Final = ("event_id", "received_at", "leaf_index", "commitment", "content_chunk", "content_pos", *FIELDS)
 """What of an event is read; contents are looked for by the place in two of them."""
 
-_LISTED: Final = ", ".join(f"{name}::VARCHAR AS {name}" if name == "attributes" else name for name in COLUMNS)
+_AS_TEXT: Final = {"event_id", "content_chunk", "attributes"}
+_LISTED: Final = ", ".join(f"{name}::VARCHAR AS {name}" if name in _AS_TEXT else name for name in COLUMNS)
 _ROWS: Final = 2_000
 
 Row = Mapping[str, Any]
@@ -49,7 +49,7 @@ def record_line(row: Row) -> bytes:
     return _line(
         {
             "leaf_index": row["leaf_index"],
-            "event_id": str(row["event_id"]),
+            "event_id": row["event_id"],
             "received_at": str(row["received_at"]),
             "has_content": row["content_chunk"] is not None,
             "commitment": None if commitment is None else base64.b64encode(commitment).decode(),
@@ -68,14 +68,14 @@ def population_lines(batch: pa.RecordBatch) -> Iterator[bytes]:
         yield _line(
             {
                 "leaf_index": leaf_index,
-                "event_id": str(event_id),
+                "event_id": event_id,
                 "received_at": str(received_at),
                 "digest": base64.b64encode(digest).decode(),
             }
         )
 
 
-def content_line(event_id: uuid.UUID, entry: Sequence[bytes] | None) -> bytes:
+def content_line(event_id: str, entry: Sequence[bytes] | None) -> bytes:
     """Return what one event said as a line of `content.jsonl`.
 
     Args:
@@ -83,10 +83,10 @@ def content_line(event_id: uuid.UUID, entry: Sequence[bytes] | None) -> bytes:
         entry: its salt and its exact bytes; `None` when it was erased.
     """
     if entry is None:
-        return _line({"event_id": str(event_id), "state": "erased"})
+        return _line({"event_id": event_id, "state": "erased"})
     salt, content = entry
     told = {"salt": base64.b64encode(salt).decode(), "content": content.decode("utf-8")}
-    return _line({"event_id": str(event_id), "state": "told", **told})
+    return _line({"event_id": event_id, "state": "told", **told})
 
 
 def _value(name: str, value: Any) -> Any:

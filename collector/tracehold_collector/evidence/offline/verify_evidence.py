@@ -4,19 +4,19 @@
 
 Needs Python 3.9 or later and one library: pip install cryptography
 
-What it checks: that the log's key signed the tree heads; that each record leads to its leaf, and the leaf to the signed
-root; that what was said (when it is in the bundle) is what was recorded; that the tree heads in the bundle, and the ones
-you bring from another day or place, belong to one log that only grew; that every record answers the question; that the
-population was counted right; and that the sample is the one its seed draws.
+What it checks: that the log's key signed the tree heads; that each record leads to its leaf, and the leaf to the
+signed root; that what was said (when it is in the bundle) is what was recorded; that the tree heads in the bundle, and
+the ones you bring from another day or place, belong to one log that only grew; that every record answers the question;
+that the population was counted right; and that the sample is the one its seed draws.
 
 The verifier key must reach you by another way than the bundle: whoever can make up records can make up a key as well.
 
 Exit codes: 0 everything holds; 1 something is altered, missing or not proven; 2 the bundle cannot be read; 3 everything
 holds together, but only by keys that came in the bundle itself.
 
-Written from the published specifications alone, and sharing no code with the server: RFC 6962 and RFC 9162 (Merkle
-trees), c2sp.org/signed-note, c2sp.org/tlog-checkpoint, c2sp.org/tlog-cosignature, and the page "Evidence bundles" of
-Tracehold's documentation.
+One file, and longer than a module should be, so that it can be copied and read as a whole. Written from the published
+specifications alone, and sharing no code with the server: RFC 6962 and RFC 9162 (Merkle trees), c2sp.org/signed-note,
+c2sp.org/tlog-checkpoint, c2sp.org/tlog-cosignature, and the page "Evidence bundles" of Tracehold's documentation.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ import struct
 import sys
 import uuid
 import zipfile
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta, timezone
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, NamedTuple
 
 try:
     from cryptography.exceptions import InvalidSignature
@@ -112,15 +113,18 @@ class Head(NamedTuple):
     origin: str
     size: int
     root: bytes
-    signed_at: Optional[int]
+    signed_at: int | None
     key: Key
+
+
+_NO_HEAD = Head("", 0, hashlib.sha256(b"").digest(), None, Key("", 1, b""))
 
 
 class Finding(NamedTuple):
     """What was found out about one record."""
 
     state: str
-    leaf_index: Optional[int]
+    leaf_index: int | None
     event_id: str
     why: str
 
@@ -128,7 +132,7 @@ class Finding(NamedTuple):
 # --- signed notes and tree heads -------------------------------------------------------------------------------------
 
 
-def decode64(text: Any, what: str, size: Optional[int] = None) -> bytes:
+def decode64(text: Any, what: str, size: int | None = None) -> bytes:
     """Read base64, of `size` bytes when given."""
     try:
         data = base64.b64decode(text.encode("ascii"), validate=True)
@@ -162,7 +166,7 @@ def signed_by(key: Key, message: bytes, signature: bytes) -> bool:
     return True
 
 
-def split_note(data: bytes) -> Tuple[str, List[Tuple[str, bytes]]]:
+def split_note(data: bytes) -> tuple[str, list[tuple[str, bytes]]]:
     """Split a signed note into its text and (name, key id and signature)."""
     if len(data) > MAX_NOTE_BYTES:
         raise BundleError("a tree head is too long to be one")
@@ -209,7 +213,7 @@ def open_head(data: bytes, keys: Sequence[Key]) -> Head:
     return Head(origin, size, root, signed_time(text, signatures, signer), signer)
 
 
-def signed_time(text: str, signatures: Sequence[Tuple[str, bytes]], signer: Key) -> Optional[int]:
+def signed_time(text: str, signatures: Sequence[tuple[str, bytes]], signer: Key) -> int | None:
     """Return the time that the log's key cosigned (c2sp.org/tlog-cosignature), in seconds since 1970."""
     times = []
     for name, material in signatures:
@@ -249,7 +253,7 @@ def split_at(count: int) -> int:
 class Tree:
     """What the bundle tells of the tree: some nodes, and the hashes of a range of leaves."""
 
-    def __init__(self, nodes: Dict[Tuple[int, int], bytes], first: int, leaves: bytes) -> None:
+    def __init__(self, nodes: dict[tuple[int, int], bytes], first: int, leaves: bytes) -> None:
         self.nodes = nodes
         self.first = first
         self.count = len(leaves) // HASH
@@ -265,7 +269,7 @@ class Tree:
             self.rows.append(b"".join(above))
             self.starts.append((start + skip) >> 1)
 
-    def leaf(self, index: int) -> Optional[bytes]:
+    def leaf(self, index: int) -> bytes | None:
         """The hash of a leaf in the range, else `None`."""
         at = index - self.first
         return self.rows[0][at * HASH : (at + 1) * HASH] if 0 <= at < self.count else None
@@ -275,21 +279,23 @@ class Tree:
         count = high - low
         if count & (count - 1) == 0 and low % count == 0:
             level, index = count.bit_length() - 1, low // count
-            known = self.nodes.get((level, index)) or self._from_leaves(level, index)
+            # Above a listed leaf no node is believed: the leaves would go unchecked, and the list prove nothing.
+            beside = high <= self.first or low >= self.first + self.count
+            known = self.nodes.get((level, index)) if beside else self._from_leaves(level, index)
             if known is not None:
                 return known
-            if count == 1 or high <= self.first or low >= self.first + self.count:
+            if beside or count == 1:
                 raise NotProven("the bundle lacks a hash that the proof needs")
         middle = low + split_at(count)
         return hash_pair(self.root(low, middle), self.root(middle, high))
 
-    def _from_leaves(self, level: int, index: int) -> Optional[bytes]:
+    def _from_leaves(self, level: int, index: int) -> bytes | None:
         if level >= len(self.rows):
             return None
         at = (index - self.starts[level]) * HASH
         return self.rows[level][at : at + HASH] if 0 <= at < len(self.rows[level]) else None
 
-    def path(self, index: int, size: int) -> List[bytes]:
+    def path(self, index: int, size: int) -> list[bytes]:
         """The inclusion proof of a leaf: RFC 9162 section 2.1.3.1."""
         found = []
         low, high = 0, size
@@ -301,6 +307,22 @@ class Tree:
             else:
                 found.append(self.root(low, middle))
                 low = middle
+        return found[::-1]
+
+    def path_between(self, old: int, new: int) -> list[bytes]:
+        """The consistency proof between two sizes: RFC 9162 section 2.1.4.1."""
+        found = []
+        low, high, whole = 0, new, True
+        while high != old:
+            middle = low + split_at(high - low)
+            if old <= middle:
+                found.append(self.root(middle, high))
+                high = middle
+            else:
+                found.append(self.root(low, middle))
+                low, whole = middle, False
+        if not whole:
+            found.append(self.root(low, high))
         return found[::-1]
 
 
@@ -380,7 +402,7 @@ def decimal(value: Any, what: str) -> float:
     return float(value)
 
 
-def envelope_of(record: Dict[str, Any]) -> bytes:
+def envelope_of(record: dict[str, Any]) -> bytes:
     """The envelope's binary form, version 1."""
     fields = record["envelope"]
     if not isinstance(fields, dict) or set(fields) - set(FIELDS):
@@ -407,7 +429,7 @@ def envelope_of(record: Dict[str, Any]) -> bytes:
     )
 
 
-def leaf_of(record: Dict[str, Any], digest: bytes) -> bytes:
+def leaf_of(record: dict[str, Any], digest: bytes) -> bytes:
     """The hash of the record's leaf."""
     kind = record.get("leaf_type", 1)
     if kind not in (1, 2):
@@ -427,7 +449,7 @@ def event_bytes(text: Any) -> bytes:
         raise BundleError("an event id is no UUID") from None
 
 
-def answers(record: Dict[str, Any], conditions: Sequence[Dict[str, Any]]) -> bool:
+def answers(record: dict[str, Any], conditions: Sequence[dict[str, Any]]) -> bool:
     """Whether a record meets every condition of the question."""
     for condition in conditions:
         value = record["envelope"].get(condition["field"])
@@ -445,7 +467,7 @@ def answers(record: Dict[str, Any], conditions: Sequence[Dict[str, Any]]) -> boo
     return True
 
 
-def draw(seed: str, size: int, events: Sequence[str]) -> List[str]:
+def draw(seed: str, size: int, events: Sequence[str]) -> list[str]:
     """The sample: the `size` events with the lowest SHA-256(seed || 0x00 || event id)."""
     prefix = seed.encode("utf-8") + b"\x00"
     return sorted(events, key=lambda event: hashlib.sha256(prefix + event_bytes(event)).digest())[:size]
@@ -471,7 +493,7 @@ class Bundle:
             raise BundleError("this is no evidence bundle: evidence.json does not say so")
         if manifest.get("version") != VERSION:
             raise BundleError(f"the bundle is of version {manifest.get('version')!r}; this reads version {VERSION}")
-        self.manifest: Dict[str, Any] = manifest
+        self.manifest: dict[str, Any] = manifest
 
     def read(self, name: str, limit: int = MAX_SMALL_BYTES) -> bytes:
         """A whole file, up to `limit` bytes."""
@@ -492,7 +514,7 @@ class Bundle:
         """A JSON file."""
         return parse_json(self.read(name), name)
 
-    def lines(self, name: str) -> Iterator[Dict[str, Any]]:
+    def lines(self, name: str) -> Iterator[dict[str, Any]]:
         """The objects of a JSON lines file."""
         if name not in self.names:
             raise BundleError(f"the bundle has no {name}")
@@ -511,7 +533,7 @@ class Bundle:
         except Exception as error:  # noqa: BLE001 - whatever zipfile and zlib raise on damage
             raise BundleError(f"{name} cannot be read from the zip file: {type(error).__name__}") from None
 
-    def nodes(self) -> Dict[Tuple[int, int], bytes]:
+    def nodes(self) -> dict[tuple[int, int], bytes]:
         """The nodes of the tree, by level and index."""
         found = {}
         for line in self.read("nodes.txt", MAX_LINE_BYTES).decode("ascii", "replace").splitlines():
@@ -530,12 +552,14 @@ def parse_json(data: bytes, name: str) -> Any:
         raise BundleError(f"{name} is no JSON") from None
 
 
-def moment(seconds: Optional[int]) -> str:
+def moment(seconds: int | None) -> str:
     """A time as people read it."""
     if seconds is None:
         return "at no signed time"
     try:
-        return (datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(seconds=seconds)).strftime("%Y-%m-%d %H:%M:%S UTC")
+        return (datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(seconds=seconds)).strftime(
+            "%Y-%m-%d %H:%M:%S UTC"
+        )
     except OverflowError:
         return f"{seconds} s after 1970"
 
@@ -554,8 +578,8 @@ class Verification:
         self,
         bundle: Bundle,
         keys: Sequence[Key],
-        brought: Sequence[Tuple[str, bytes]] = (),
-        proofs: Sequence[Dict[str, Any]] = (),
+        brought: Sequence[tuple[str, bytes]] = (),
+        proofs: Sequence[dict[str, Any]] = (),
     ) -> None:
         self.bundle = bundle
         self.manifest = bundle.manifest
@@ -563,11 +587,12 @@ class Verification:
         self.keys = list(keys) or [parse_key(str(key)) for key in self._list("verifier_keys")]
         self.brought = brought
         self.consistency = [*self._list("consistency"), *proofs]
-        self.good: List[str] = []
-        self.bad: List[str] = []
-        self.findings: List[Finding] = []
-        self.heads: List[Head] = []
-        self.head: Optional[Head] = None
+        self.origin = str(self._section("log").get("origin"))
+        self.good: list[str] = []
+        self.bad: list[str] = []
+        self.findings: list[Finding] = []
+        self.heads: list[Head] = []
+        self.head = _NO_HEAD
         self.tree = Tree({}, 0, b"")
         self.whole_leaves = False
         self.counted = 0
@@ -581,26 +606,25 @@ class Verification:
         events = self._records()
         self._population(events)
         self._contents(events)
-        self._others(events)
+        self._others()
 
-    def _list(self, name: str) -> List[Any]:
+    def _list(self, name: str) -> list[Any]:
         found = self.manifest.get(name) or []
         if not isinstance(found, list) or len(found) > MAX_FILES:
             raise BundleError(f"evidence.json has no list {name}")
         return found
 
-    def _section(self, name: str) -> Dict[str, Any]:
+    def _section(self, name: str) -> dict[str, Any]:
         found = self.manifest.get(name)
         if not isinstance(found, dict):
             raise BundleError(f"evidence.json has no {name}")
         return found
 
     def _heads(self) -> bool:
-        origin = str(self._section("log").get("origin"))
         for name in self._list("heads"):
             try:
                 head = open_head(self.bundle.read(str(name), MAX_NOTE_BYTES), self.keys)
-                if head.origin != origin:
+                if head.origin != self.origin:
                     raise NotProven(f"the tree head {name} is of another log, {head.origin}")
             except NotProven as error:
                 self.bad.append(str(error))
@@ -617,7 +641,6 @@ class Verification:
         return True
 
     def _tree(self) -> None:
-        assert self.head is not None
         listed = self.manifest.get("leaves")
         first, leaves = 0, b""
         if isinstance(listed, dict):
@@ -640,7 +663,6 @@ class Verification:
         )
 
     def _consistency(self) -> None:
-        assert self.head is not None
         for head in self.heads:
             if head is not self.head:
                 self._grew("in the bundle", head, self.head)
@@ -674,7 +696,8 @@ class Verification:
             self.good.append(f"{what} is the same tree, or the empty one")
             return
         try:
-            same = self.tree.root(0, old.size) == old.root and self.tree.root(0, new.size) == new.root
+            # As a proof, and not as two roots: made-up nodes could give each root without belonging to one tree.
+            path = self.tree.path_between(old.size, new.size)
         except NotProven:
             self.bad.append(
                 f"the bundle does not prove that the log only grew since {what}: export it again with this tree head "
@@ -682,15 +705,14 @@ class Verification:
                 f"&to={new.size})"
             )
             return
-        (self.good if same else self.bad).append(
-            f"the log {'only grew' if same else 'was rewritten'} since {what}"
-        )
+        same = check_consistency(old.size, new.size, path, old.root, new.root)
+        (self.good if same else self.bad).append(f"the log {'only grew' if same else 'was rewritten'} since {what}")
 
-    def _records(self) -> Dict[str, Dict[str, Any]]:
+    def _records(self) -> dict[str, dict[str, Any]]:
         conditions = self._section("question").get("conditions")
         if not isinstance(conditions, list):
             raise BundleError("the question has no conditions")
-        events: Dict[str, Dict[str, Any]] = {}
+        events: dict[str, dict[str, Any]] = {}
         for record in self.bundle.lines("records.jsonl"):
             event = str(uuid.UUID(bytes=event_bytes(record.get("event_id"))))
             if event in events:
@@ -712,15 +734,14 @@ class Verification:
         self._erased(events)
         return events
 
-    def _record(self, record: Dict[str, Any]) -> Tuple[str, str]:
+    def _record(self, record: dict[str, Any]) -> tuple[str, str]:
+        if record.get("leaf_index") is None:
+            return "unproven", "it was stored before the log began"
         leaf = leaf_of(record, hashlib.sha256(envelope_of(record)).digest())
         return self._leaf(record.get("leaf_index"), leaf)
 
-    def _leaf(self, index: Any, leaf: bytes) -> Tuple[str, str]:
+    def _leaf(self, index: Any, leaf: bytes) -> tuple[str, str]:
         """Whether a leaf stands in the tree where it is said to."""
-        assert self.head is not None
-        if index is None:
-            return "unproven", "it was stored before the log began"
         if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < self.head.size:
             return "altered", "its place is not in the signed tree"
         listed = self.tree.leaf(index) if self.whole_leaves else self.tree.nodes.get((0, index))
@@ -736,11 +757,11 @@ class Verification:
             return "unproven", "the list of leaves is damaged"
         return "altered", "it, or its proof, is not what the log recorded"
 
-    def _found(self, state: str, record: Dict[str, Any], event: str, why: str) -> None:
+    def _found(self, state: str, record: dict[str, Any], event: str, why: str) -> None:
         index = record.get("leaf_index")
         self.findings.append(Finding(state, index if isinstance(index, int) else None, event, why))
 
-    def _erased(self, events: Dict[str, Dict[str, Any]]) -> None:
+    def _erased(self, events: dict[str, dict[str, Any]]) -> None:
         if "erased.jsonl" not in self.bundle.names:
             return
         for line in self.bundle.lines("erased.jsonl"):
@@ -753,7 +774,7 @@ class Verification:
             why = f"erased under {line.get('erasure_id')}; its leaf stays in the log"
             self._found("erased", line, event, why if there else why + ", which this bundle does not show")
 
-    def _population(self, events: Dict[str, Dict[str, Any]]) -> None:
+    def _population(self, events: dict[str, dict[str, Any]]) -> None:
         population = self._section("population")
         sample = self.manifest.get("sample")
         members = list(events)
@@ -770,7 +791,7 @@ class Verification:
         else:
             self.bad.append(f"the bundle says the population is {population.get('count')}, but it has {len(members):,}")
 
-    def _members(self) -> List[str]:
+    def _members(self) -> list[str]:
         """The events of the population, each of which must be a leaf of the log."""
         members = []
         wrong = 0
@@ -788,7 +809,7 @@ class Verification:
             self.bad.append("the population has an event twice")
         return members
 
-    def _sample(self, drawn: Sequence[str], events: Dict[str, Dict[str, Any]], seed: str) -> None:
+    def _sample(self, drawn: Sequence[str], events: dict[str, dict[str, Any]], seed: str) -> None:
         missing = [event for event in drawn if event not in events]
         for event in missing:
             self.findings.append(Finding("missing", None, event, "the seed draws it, and it is not here"))
@@ -800,7 +821,7 @@ class Verification:
         else:
             self.good.append(f"the sample of {len(drawn):,} is the one that the seed {seed!r} draws")
 
-    def _contents(self, events: Dict[str, Dict[str, Any]]) -> None:
+    def _contents(self, events: dict[str, dict[str, Any]]) -> None:
         """What was said: SHA-256(salt || content) is the commitment in the record."""
         if not self.manifest.get("content"):
             return
@@ -817,7 +838,9 @@ class Verification:
             told += 1
             content = line.get("content")
             salt = decode64(line.get("salt"), "a salt", HASH)
-            if isinstance(content, str) and record["state"] == "verified":
+            if record["state"] != "verified":
+                continue  # nothing is known that its content could be held against
+            if isinstance(content, str):
                 digest = hashlib.sha256(salt + content.encode("utf-8")).digest()
                 if digest == decode64(record["commitment"], "a commitment", HASH):
                     same += 1
@@ -830,7 +853,7 @@ class Verification:
             self.bad.append(f"what {lacking:,} records said is missing from the bundle")
         self.good.append(f"what was said: {same:,} of {told:,} as recorded, {erased:,} erased")
 
-    def _others(self, events: Dict[str, Dict[str, Any]]) -> None:
+    def _others(self) -> None:
         """Every other leaf of the range, so that nothing that answers the question can have been left out."""
         if "others.jsonl" not in self.bundle.names:
             return
@@ -859,9 +882,9 @@ class Verification:
         else:
             self.good.append("every leaf of the range is accounted for: nothing that answers the question is left out")
 
-    def counts(self) -> Dict[str, int]:
+    def counts(self) -> dict[str, int]:
         """How many records were found in which state."""
-        found = {state: 0 for state in ("verified", "erased", "altered", "missing", "unproven")}
+        found = dict.fromkeys(("verified", "erased", "altered", "missing", "unproven"), 0)
         for finding in self.findings:
             found[finding.state] += 1
         return found
@@ -879,7 +902,7 @@ def report(check: Verification, only_bad: bool) -> None:
     question = check.manifest.get("question")
     if isinstance(question, dict):
         print(f"Question    {question.get('text')}")
-    print(f"Log         {check._section('log').get('origin')}\n")
+    print(f"Log         {check.origin}\n")
     for finding in check.findings:
         if only_bad and finding.state in ("verified", "erased"):
             continue
@@ -891,7 +914,10 @@ def report(check: Verification, only_bad: bool) -> None:
     for line in check.bad:
         print(f"  FAIL  {line}")
     counts = check.counts()
-    print("\nRecords     " + ", ".join(f"{count:,} {state}" for state, count in counts.items() if count or state != "unproven"))
+    print(
+        "\nRecords     "
+        + ", ".join(f"{count:,} {state}" for state, count in counts.items() if count or state != "unproven")
+    )
     verdict = check.verdict()
     if verdict == 3:
         print(
@@ -901,14 +927,16 @@ def report(check: Verification, only_bad: bool) -> None:
     print("Verdict     " + {0: "VERIFIED", 1: "NOT VERIFIED", 3: "UNCONFIRMED KEYS"}[verdict])
 
 
-def main(arguments: Optional[Sequence[str]] = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run the check; returns the exit code."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, usage="%(prog)s BUNDLE.zip [options]"
     )
     parser.add_argument("bundle", help="the zip file")
     parser.add_argument("--key", action="append", default=[], help="a verifier key that you believe; again for more")
-    parser.add_argument("--tree-head", action="append", default=[], help="a tree head you hold from another day or place")
+    parser.add_argument(
+        "--tree-head", action="append", default=[], help="a tree head you hold from another day or place"
+    )
     parser.add_argument("--consistency", action="append", default=[], help="a consistency proof from the server, JSON")
     parser.add_argument("--only-bad", action="store_true", help="list only records that are not verified or erased")
     parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
