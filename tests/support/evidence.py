@@ -136,3 +136,50 @@ def edit_json(change: Callable[[dict[str, Any]], object]) -> Edit:
         return json.dumps(item).encode()
 
     return edit
+
+
+def forgeries(path: Path) -> dict[str, Path]:
+    """Return copies of a bundle of denials with content, a sample or neither, each with one thing wrong, by what."""
+
+    def first_field(**fields: Any) -> Edit:
+        return edit_line(0, lambda line: line["envelope"].update(fields))
+
+    def flip(at: int) -> Edit:
+        return lambda data: data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+    edits: dict[str, dict[str, Edit]] = {
+        "decision": {"records.jsonl": first_field(decision="rejected")},
+        "time": {"records.jsonl": first_field(started_at="9223372036854775807")},
+        "cost": {"records.jsonl": first_field(cost_usd=0)},
+        "not a number": {"records.jsonl": first_field(cost_usd="NaN")},
+        "rounded time": {"records.jsonl": first_field(started_at=START)},
+        "empty text": {"records.jsonl": first_field(error_type="")},
+        "unknown field": {"records.jsonl": first_field(mood="bad")},
+        "place": {"records.jsonl": edit_line(1, lambda line: line.update(leaf_index=0))},
+        "place beyond": {"records.jsonl": edit_line(1, lambda line: line.update(leaf_index=1 << 40))},
+        "no place": {"records.jsonl": edit_line(1, lambda line: line.update(leaf_index=None))},
+        "commitment": {"records.jsonl": edit_line(1, lambda line: line.update(commitment="AAAA"))},
+        "left out": {"records.jsonl": lambda data: data.partition(b"\n")[2]},
+        "twice": {"records.jsonl": lambda data: data + data.splitlines(keepends=True)[0]},
+        "leaf": {"leaves.bin": flip(45)},
+        "leaves cut": {"leaves.bin": lambda data: data[:-32]},
+        "content": {"content.jsonl": edit_line(0, lambda line: line.update(content="{}"))},
+        "content left out": {"content.jsonl": lambda data: data.partition(b"\n")[2]},
+        "content of another": {"content.jsonl": lambda data: data + b'{"event_id": "x"}\n'},
+        "count": {"evidence.json": edit_json(lambda item: item["population"].update(count=7))},
+        "question": {
+            "evidence.json": edit_json(lambda item: item["question"].update(conditions=[{"field": "rule", "in": []}]))
+        },
+        "version": {"evidence.json": edit_json(lambda item: item.update(version=2))},
+        "no bundle": {"evidence.json": lambda data: b"[]"},
+        "no nodes": {"nodes.txt": lambda data: b"x y z\n"},
+        "head": {"heads/700.txt": lambda data: data.replace(b"\n700\n", b"\n701\n")},
+        "head no note": {"heads/700.txt": lambda data: data[:40]},
+        "origin": {"evidence.json": edit_json(lambda item: item["log"].update(origin="log.example/other"))},
+        "line": {"records.jsonl": lambda data: data + b"[]\n"},
+        "no file": {"records.jsonl": lambda _data: None},
+    }
+    return {
+        name: tampered(path, edit).rename(path.with_name(f"{number}.zip"))
+        for number, (name, edit) in enumerate(edits.items())
+    }
