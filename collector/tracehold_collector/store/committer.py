@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any, Final
@@ -18,6 +19,7 @@ from tracehold_collector.core.record import Record
 from tracehold_collector.store.columns import Cost, cost_table
 from tracehold_collector.store.conflicts import COMPARED, conflicts
 from tracehold_collector.store.database import Database
+from tracehold_collector.store.erased import ErasedIds, RunDigest, plain_digest
 from tracehold_collector.store.log import LogWriter
 from tracehold_collector.store.rows import Rows, encode
 from tracehold_collector.store.sealed import seal_batch
@@ -63,15 +65,22 @@ class Receipt:
         accepted: new in the store.
         duplicates: the store had them already.
         refused: could not be stored, whatever was tried.
+        erased: not taken in, since they, or their run, were erased before.
     """
 
     accepted: int
     duplicates: int
     refused: int = 0
+    erased: int = 0
 
     def __add__(self, other: Receipt) -> Receipt:
         """Return what became of both."""
-        return Receipt(self.accepted + other.accepted, self.duplicates + other.duplicates, self.refused + other.refused)
+        return Receipt(
+            self.accepted + other.accepted,
+            self.duplicates + other.duplicates,
+            self.refused + other.refused,
+            self.erased + other.erased,
+        )
 
 
 @dataclass(slots=True)
@@ -83,6 +92,7 @@ class CommitStats:
     conflicts: int = 0
     commits: int = 0
     failed_commits: int = 0
+    erased: int = 0
     content_bytes: int = 0
 
 
@@ -92,6 +102,7 @@ class Committer:
     Args:
         database: the open store.
         on_commit: called with the new records of each commit, after it; must not block. What it raises is logged.
+        run_digest: how runs that were erased are remembered.
         audit_log: whether events get a place in their tenant's log.
     """
 
@@ -100,10 +111,12 @@ class Committer:
         database: Database,
         on_commit: Callable[[Sequence[Record]], None] | None = None,
         *,
+        run_digest: RunDigest = plain_digest,
         audit_log: bool = True,
     ) -> None:
         self.stats = CommitStats()
         self._database = database
+        self._run_digest = run_digest
         self._audit_log = audit_log
         self._on_commit = on_commit
         self._seen = SeenIds()
@@ -117,9 +130,13 @@ class Committer:
         Raises:
             duckdb.Error, pyarrow.ArrowException: nothing was stored.
         """
-        fresh, receipts = self._select_new(submissions)
+        kept, erased = self.erased.without(submissions)
+        fresh, receipts = self._select_new(kept)
         if fresh:
             self._insert(fresh)
+        if any(erased):
+            self.stats.erased += sum(erased)
+            receipts = [receipt + Receipt(0, 0, 0, count) for receipt, count in zip(receipts, erased, strict=True)]
         self.stats.duplicates += sum(receipt.duplicates for receipt in receipts)
         return receipts
 
@@ -144,6 +161,24 @@ class Committer:
             raise
         self.unfolded += len(runs)
         return len(costs)
+
+    @property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """The write connection; only on the writer's thread."""
+        return self._database.connection
+
+    @contextmanager
+    def transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """One transaction of whoever runs on the writer's thread, all or nothing."""
+        connection = self._database.connection
+        connection.execute("BEGIN TRANSACTION")
+        try:
+            yield connection
+            connection.execute("COMMIT")
+        except BaseException:
+            self._shares.forget()
+            _rollback(connection)
+            raise
 
     def recover(self, error: BaseException) -> None:
         """Open the file again when DuckDB will answer nothing more until then; the next commit tries again if not."""
@@ -187,6 +222,7 @@ class Committer:
             first_ns, last_ns = pc.min_max(batch.column(1)).values()
             self._seen.add(_raw(batch.column(0)), first_ns.as_py(), last_ns.as_py())
         self._shares = UsageShares(connection)
+        self.erased = ErasedIds(connection, self._run_digest)
         self.log = LogWriter(connection)
         self._database.release_memory()
 

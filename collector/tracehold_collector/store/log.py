@@ -128,6 +128,12 @@ class LogWriter:
         return ended
 
 
+def log_size(cursor: duckdb.DuckDBPyConnection, tenant: str) -> int:
+    """Return how many leaves a tenant's log has, by the hashes that the store keeps."""
+    row = cursor.execute(f"SELECT * FROM ({_SIZES}) WHERE tenant = ?", [tenant]).fetchone()  # noqa: S608 - a constant
+    return int(row[1]) if row else 0
+
+
 def read_frontier(cursor: duckdb.DuckDBPyConnection, tenant: str, size: int) -> Frontier:
     """Return the frontier of the first `size` leaves of a log, from the hashes that the store keeps of it."""
     return Frontier.from_nodes(size, lambda level, index: read_node(cursor, tenant, level, index))
@@ -161,7 +167,7 @@ def read_hashes(cursor: duckdb.DuckDBPyConnection, tenant: str, level: int, firs
     while row := cursor.fetchone():
         start, hashes = row
         expected = first + len(found)
-        if start > expected or expected >= end:
+        if start > expected or expected >= end or len(hashes) % HASH_BYTES:
             break
         piece = hashes[(expected - start) * HASH_BYTES : (end - start) * HASH_BYTES]
         found += [piece[at : at + HASH_BYTES] for at in range(0, len(piece), HASH_BYTES)]
