@@ -166,6 +166,10 @@ def forgeries(path: Path) -> dict[str, Path]:
         "content": {"content.jsonl": edit_line(0, lambda line: line.update(content="{}"))},
         "content left out": {"content.jsonl": lambda data: data.partition(b"\n")[2]},
         "content of another": {"content.jsonl": lambda data: data + b'{"event_id": "x"}\n'},
+        "content no text": {"content.jsonl": edit_line(0, lambda line: line.update(content=5))},
+        "content without salt": {"content.jsonl": edit_line(0, lambda line: line.pop("salt"))},
+        "content missing": {"content.jsonl": edit_line(0, lambda line: line.update(state="missing"))},
+        "half a pair": {"records.jsonl": first_field(name="\ud83d")},
         "count": {"evidence.json": edit_json(lambda item: item["population"].update(count=7))},
         "question": {
             "evidence.json": edit_json(lambda item: item["question"].update(conditions=[{"field": "rule", "in": []}]))
@@ -183,3 +187,16 @@ def forgeries(path: Path) -> dict[str, Path]:
         name: tampered(path, edit).rename(path.with_name(f"{number}.zip"))
         for number, (name, edit) in enumerate(edits.items())
     }
+
+
+def erase(world: World, erasure_id: str, run: str, *, delete: bool) -> None:
+    """Take what a run said away as an erasure does: its keys are destroyed, and its events listed or gone."""
+    connection = world.database.connection
+    keys = connection.execute("SELECT DISTINCT key_id FROM contents WHERE run_id = ?", [run]).fetchall()
+    connection.execute(
+        "INSERT INTO erased_events SELECT ?, tenant, event_id, leaf_index, received_at FROM events WHERE run_id = ?",
+        [erasure_id, run],
+    )
+    world.database.vault.destroy([key for (key,) in keys], erasure_id, NOW)
+    if delete:
+        connection.execute("DELETE FROM events WHERE run_id = ?", [run])

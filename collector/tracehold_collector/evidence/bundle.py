@@ -25,9 +25,10 @@ from tracehold_collector.evidence.log_reader import LogReader
 from tracehold_collector.evidence.proofs import NodeSet
 from tracehold_collector.evidence.question import Question
 from tracehold_collector.evidence.readable import MAX_ROWS, README, index_page
-from tracehold_collector.evidence.records import content_line, population_lines, read_rows, record_line
+from tracehold_collector.evidence.records import content_line, erased_line, population_lines, read_rows, record_line
 from tracehold_collector.evidence.zipped import ZipStream
 from tracehold_collector.store.database import Database
+from tracehold_collector.store.log_rows import read_erased
 from tracehold_collector.store.tree_heads import StoredHead
 
 FORMAT: Final = "tracehold-evidence"
@@ -42,6 +43,19 @@ MAX_HEADS: Final = 16
 _VERIFIERS: Final = ("verify_evidence.py", "verify_evidence.html")
 _OFFLINE: Final = resources.files("tracehold_collector.evidence.offline")
 _LEAVES_A_PIECE: Final = 65_536
+_TAKEN: Final = """
+SELECT leaf_index, event_id::VARCHAR, min(erasure_id)
+FROM erased_events
+WHERE tenant = $1
+  AND leaf_index >= $2
+  AND leaf_index < $3
+  AND NOT EXISTS (
+      SELECT 1 FROM events WHERE events.tenant = erased_events.tenant AND events.leaf_index = erased_events.leaf_index
+  )
+GROUP BY leaf_index, event_id
+ORDER BY leaf_index
+"""
+"""Leaves whose records are gone; of a record whose content alone is gone, the content says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +163,10 @@ class EvidenceBundle:
             seed, size = self._asked.sample
             self._drawn = [found[place] for place in sample.draw(seed, size, [event_id.bytes for _, event_id in found])]
         self.records = len(self._drawn)
+        self._erased: dict[int, str] = {}
         self._range = self._leaf_range([leaf for leaf, _ in found if leaf is not None])
         self._listed = self._range if self._range[1] - self._range[0] <= MAX_LEAVES else (0, 0)
+        self._erased = dict(read_erased(self._cursor, question.tenant, *self._range))
         if self._asked.complete and self._listed != self._range:
             raise QueryError(
                 f"a complete bundle lists every leaf of its range, at most {MAX_LEAVES:,}; this one has "
@@ -189,6 +205,8 @@ class EvidenceBundle:
             yield "population.jsonl", self._population_lines()
         if self._asked.complete:
             yield "others.jsonl", self._other_lines()
+        if self._erased:
+            yield "erased.jsonl", self._erased_lines()
         if self._listed[0] < self._listed[1]:
             yield "leaves.bin", self._leaf_hashes()
         yield "nodes.txt", (line.encode() for line in nodes.lines(self._log.nodes(self._head.size)))
@@ -220,8 +238,8 @@ class EvidenceBundle:
 
     def _content_lines(self) -> Iterator[bytes]:
         for batch in self._rows():
-            for event_id, entry in read_contents(self._beside, self._vault, batch):
-                yield content_line(event_id, entry)
+            for said in read_contents(self._beside, self._vault, batch, self._erased):
+                yield content_line(said)
 
     def _population_lines(self) -> Iterator[bytes]:
         for batch in read_rows(self._cursor, self._where, self._bound):
@@ -235,6 +253,11 @@ class EvidenceBundle:
         for batch in read_rows(self._cursor, where, bound):
             for row in batch.to_pylist():
                 yield record_line(row)
+
+    def _erased_lines(self) -> Iterator[bytes]:
+        first, end = self._range
+        for row in self._cursor.execute(_TAKEN, [self._asked.question.tenant, first, end]).fetchall():
+            yield erased_line(*row)
 
     def _leaf_hashes(self) -> Iterator[bytes]:
         first, end = self._listed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import duckdb
@@ -12,6 +12,7 @@ import orjson
 import pyarrow as pa
 
 from tracehold_collector.audit.leaves import DECIMALS, FIELDS, WHOLE_NUMBERS, event_digests
+from tracehold_collector.evidence.contents import Said
 
 COLUMNS: Final = ("event_id", "received_at", "leaf_index", "commitment", "content_chunk", "content_pos", *FIELDS)
 """What of an event is read; contents are looked for by the place in two of them."""
@@ -58,6 +59,11 @@ def record_line(row: Row) -> bytes:
     )
 
 
+def erased_line(leaf_index: int, event_id: str, erasure_id: str) -> bytes:
+    """Return a leaf whose record an erasure took away as a line of `erased.jsonl`."""
+    return _line({"leaf_index": leaf_index, "event_id": event_id, "erasure_id": erasure_id})
+
+
 def population_lines(batch: pa.RecordBatch) -> Iterator[bytes]:
     """Yield the events of a batch as lines of `population.jsonl`: what their leaves are made of, and no more."""
     commitments = batch.column("commitment").to_pylist()
@@ -75,18 +81,14 @@ def population_lines(batch: pa.RecordBatch) -> Iterator[bytes]:
         )
 
 
-def content_line(event_id: str, entry: Sequence[bytes] | None) -> bytes:
-    """Return what one event said as a line of `content.jsonl`.
-
-    Args:
-        event_id: the event.
-        entry: its salt and its exact bytes; `None` when it was erased.
-    """
-    if entry is None:
-        return _line({"event_id": event_id, "state": "erased"})
-    salt, content = entry
-    told = {"salt": base64.b64encode(salt).decode(), "content": content.decode("utf-8")}
-    return _line({"event_id": event_id, "state": "told", **told})
+def content_line(said: Said) -> bytes:
+    """Return what one event said as a line of `content.jsonl`."""
+    told: dict[str, Any] = {"event_id": said.event_id, "state": said.state}
+    if said.state == "told" and said.salt is not None and said.content is not None:
+        told |= {"salt": base64.b64encode(said.salt).decode(), "content": said.content.decode("utf-8", "replace")}
+    if said.erasure_id is not None:
+        told["erasure_id"] = said.erasure_id
+    return _line(told)
 
 
 def _value(name: str, value: Any) -> Any:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from support.evidence import NOW, OFFLINE, an_event, edit_json, edit_line, tampered
+from support.evidence import NOW, OFFLINE, an_event, edit_json, edit_line, erase, tampered
 from support.records import START
 from tracehold_collector.audit.leaves import FIELDS
 from tracehold_collector.audit.notes import ED25519, VerifierKey
@@ -345,13 +345,32 @@ def test_what_was_said_is_in_a_bundle_only_when_it_was_asked_for(world, denials,
 
 
 def test_what_was_erased_is_told_as_erased_and_its_record_still_verifies(own_world, check, tmp_path):
-    world = own_world
-    with world.database.cursor() as cursor:
-        keys = cursor.execute("SELECT DISTINCT key_id FROM contents WHERE run_id = 'run-0'").fetchall()
-    world.database.vault.destroy([key for (key,) in keys], "an erasure", NOW)
-    found = check(world.bundle(tmp_path / "e.zip", with_content=True), "--key", world.key())
+    erase(own_world, "erasure-1", "run-0", delete=False)
+    path = own_world.bundle(tmp_path / "e.zip", with_content=True)
+    found = check(path, "--key", own_world.key())
     assert (found.code, found.counts) == (0, {"verified": DENIALS})
     assert f"what was said: {DENIALS - 5} of {DENIALS - 5} as recorded, 5 erased" in found.said["holds"]
+    assert [line["erasure_id"] for line in lines(path, "content.jsonl") if line["state"] == "erased"] == [
+        "erasure-1"
+    ] * 5
+
+
+def test_deleted_records_are_told_as_erased_with_their_leaves_and_a_complete_bundle_accounts_for_them(
+    own_world, check, tmp_path
+):
+    erase(own_world, "erasure-1", "run-0", delete=True)
+    found = check(own_world.bundle(tmp_path / "e.zip", complete=True), "--key", own_world.key())
+    assert (found.code, found.counts) == (0, {"verified": DENIALS - 5, "erased": 100}), found.said["fails"]
+    assert found.why("erased") == {"erased under erasure-1; its leaf stays in the log"}
+
+
+def test_content_that_is_gone_without_an_erasure_is_an_alarm(own_world, check, tmp_path):
+    own_world.database.connection.execute("UPDATE contents SET body = NULL WHERE run_id = 'run-0'")
+    own_world.database.connection.execute("DELETE FROM contents WHERE run_id = 'run-1'")
+    own_world.database.connection.execute("UPDATE contents SET body = repeat('x', 90)::BLOB WHERE run_id = 'run-2'")
+    found = check(own_world.bundle(tmp_path / "g.zip", with_content=True), "--key", own_world.key())
+    assert (found.code, found.counts) == (1, {"verified": DENIALS, "missing": 15})
+    assert found.why("missing") == {"what was said cannot be read, and no erasure accounts for it"}
 
 
 def test_row_altered_in_the_database_is_found_in_its_bundle(own_world, check, tmp_path):

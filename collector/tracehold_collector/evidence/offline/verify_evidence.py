@@ -416,7 +416,10 @@ def envelope_of(record: dict[str, Any]) -> bytes:
         text = fields.get(name, "")
         if not isinstance(text, str):
             raise BundleError(f"the field {name} of a record is no text")
-        texts.append(text.encode("utf-8"))
+        try:
+            texts.append(text.encode("utf-8"))
+        except UnicodeEncodeError:
+            raise BundleError(f"the field {name} of a record is no text") from None
     return b"".join(
         [
             struct.pack(">BI", 1, presence),
@@ -835,23 +838,31 @@ class Verification:
             if line.get("state") == "erased":
                 erased += 1
                 continue
+            if line.get("state") != "told":
+                why = "what was said cannot be read, and no erasure accounts for it"
+                self.findings.append(Finding("missing", record["leaf_index"], event, why))
+                continue
             told += 1
-            content = line.get("content")
-            salt = decode64(line.get("salt"), "a salt", HASH)
             if record["state"] != "verified":
                 continue  # nothing is known that its content could be held against
-            if isinstance(content, str):
-                digest = hashlib.sha256(salt + content.encode("utf-8")).digest()
-                if digest == decode64(record["commitment"], "a commitment", HASH):
-                    same += 1
-                    continue
-            self.findings.append(
-                Finding("altered", record["leaf_index"], event, "what was said is not what the log recorded")
-            )
+            if self._as_recorded(line, record):
+                same += 1
+                continue
+            why = "what was said is not what the log recorded"
+            self.findings.append(Finding("altered", record["leaf_index"], event, why))
         lacking = sum(1 for record in events.values() if record.get("has_content"))
         if lacking:
             self.bad.append(f"what {lacking:,} records said is missing from the bundle")
         self.good.append(f"what was said: {same:,} of {told:,} as recorded, {erased:,} erased")
+
+    def _as_recorded(self, line: dict[str, Any], record: dict[str, Any]) -> bool:
+        content = line.get("content")
+        try:
+            salt = decode64(line.get("salt"), "a salt", HASH)
+            commitment = decode64(record["commitment"], "a commitment", HASH)
+            return isinstance(content, str) and hashlib.sha256(salt + content.encode("utf-8")).digest() == commitment
+        except (BundleError, UnicodeEncodeError):
+            return False
 
     def _others(self) -> None:
         """Every other leaf of the range, so that nothing that answers the question can have been left out."""
