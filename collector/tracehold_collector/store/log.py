@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from tracehold_collector.audit.leaves import EVENT, HASH_BYTES, leaf_hashes
 from tracehold_collector.audit.merkle import TILE_LEVELS, Frontier, root_of
 from tracehold_collector.core.errors import StoreError
+from tracehold_collector.store.database import Database
 from tracehold_collector.store.rows import Rows
 
 _SCHEMA: Final = pa.schema(
@@ -126,6 +127,19 @@ class LogWriter:
         """Return the tenants that a run ended of since this was asked last. From any thread."""
         ended, self._ended = self._ended, set()
         return ended
+
+
+def log_sizes(database: Database) -> dict[str, int]:
+    """Return how many leaves each tenant's log has, by the hashes that the store keeps.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    try:
+        with database.cursor() as cursor:
+            return dict(cursor.execute(_SIZES).fetchall())
+    except duckdb.Error as error:
+        raise StoreError(f"the store could not answer: {type(error).__name__}") from error
 
 
 def log_size(cursor: duckdb.DuckDBPyConnection, tenant: str) -> int:
