@@ -253,10 +253,11 @@ class CollectorServer:
         decoding = DecoderSettings(key, limits, files, settings.audit_log)
         self.decoders = DecoderPool(decoding, settings.decoders) if settings.decoders else None
         self._intake = Intake(self.writer, Decoder(decoding, prices), limits, self.decoders)
+        signer = Signer(settings.data_dir, now_ns())
         self.heads = HeadKeeper(
             self.database,
             lambda: self.writer.log,
-            Signer(settings.data_dir, now_ns()),
+            signer,
             open_places(settings.tree_head_copies, settings.data_dir),
             HeadOptions(settings.tree_head_events, settings.tree_head_seconds),
         )
@@ -283,6 +284,7 @@ class CollectorServer:
             data_dir=settings.data_dir,
             pseudonyms=pseudonyms,
             lifecycle=self.lifecycle,
+            signer=signer,
             forwarder=self.forwarder,
             repricer=self.repricer,
             watch=self.budget_watch,

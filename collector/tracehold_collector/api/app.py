@@ -17,12 +17,14 @@ from tracehold_collector.access.gate import Gate
 from tracehold_collector.access.journal import AccessLog
 from tracehold_collector.api import access_log, export, health, ingest, jaeger, jaeger_v3, prices, reads, search, tail
 from tracehold_collector.api import budgets as budgets_api
+from tracehold_collector.api import log as log_api
 from tracehold_collector.api import sql as sql_api
 from tracehold_collector.api.access import AccessMiddleware
 from tracehold_collector.api.body import media_type
 from tracehold_collector.api.contract.document import document_endpoint
 from tracehold_collector.api.errors import on_collector_error, on_method_not_allowed, on_unforeseen
 from tracehold_collector.api.otlp_status import PROTOBUF, otlp_error
+from tracehold_collector.audit.signing import Signer
 from tracehold_collector.budgets import Budgets
 from tracehold_collector.budgets.watch import BudgetWatch
 from tracehold_collector.core.errors import CollectorError
@@ -50,6 +52,7 @@ def build_app(
     data_dir: Path,
     pseudonyms: Pseudonyms,
     lifecycle: Lifecycle,
+    signer: Signer,
     forwarder: Forwarder | None = None,
     repricer: Repricer | None = None,
     watch: BudgetWatch | None = None,
@@ -67,6 +70,7 @@ def build_app(
         gate: says who asks.
         data_dir: the folder of the store, where the access log is read.
         pseudonyms: stand for what was looked for, in the access log.
+        signer: signs tree heads.
         lifecycle: is told which senders were sent away.
         access_log_file: where it is noted who asked for what.
         repricer: prices stored calls once more when asked.
@@ -86,6 +90,7 @@ def build_app(
         },
     )
     app.state.database = database
+    app.state.signer = signer
     app.state.writer = writer
     app.state.reader = reader
     app.state.intake = intake
@@ -125,6 +130,10 @@ def make_routes() -> list[BaseRoute]:
         Route("/api/v1/prices/apply", prices.apply_prices, methods=["POST"]),
         Route("/api/v1/budgets", budgets_api.list_budgets),
         Route("/api/v1/access-log", access_log.get_access_log),
+        Route("/api/v1/log", log_api.list_logs),
+        Route("/api/v1/log/state", log_api.get_state),
+        Route("/api/v1/log/frontier", log_api.get_frontier),
+        Route("/api/v1/log/window", log_api.get_window),
         *jaeger.ROUTES,
         *jaeger_v3.ROUTES,
         Route("/openapi.json", document_endpoint(described)),

@@ -29,6 +29,7 @@ class Need:
 
 _INGEST: Final = Need("ingest", "ingest")
 _READ: Final = Need("read", "read")
+_AUDIT: Final = Need("audit", "read")
 
 HTTP: Final[dict[str, Need]] = {
     "/v1/events": _INGEST,
@@ -46,6 +47,10 @@ HTTP: Final[dict[str, Need]] = {
     "/api/v1/prices/apply": Need("admin", "admin"),
     "/api/v1/budgets": _READ,
     "/api/v1/access-log": Need("audit", "read"),
+    "/api/v1/log": _AUDIT,
+    "/api/v1/log/state": _AUDIT,
+    "/api/v1/log/frontier": _AUDIT,
+    "/api/v1/log/window": _AUDIT,
     "/api/services": _READ,
     "/api/services/{service:path}/operations": _READ,
     "/api/operations": _READ,

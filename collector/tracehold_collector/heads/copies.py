@@ -6,7 +6,9 @@ for who has the whole machine; a folder of another one, an object store or a rec
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Protocol
 from urllib.parse import quote, urlsplit
@@ -177,3 +179,39 @@ def _ends_whole(path: Path) -> bool:
             return True
         file.seek(-1, os.SEEK_END)
         return file.read(1) == b"\n"
+
+
+def read_copies(data_dir: Path) -> list[tuple[str, str]]:
+    """Return the tree heads that were copied into the data folder, as (tenant, note); none when there is no file.
+
+    Raises:
+        StoreError: the file cannot be read.
+    """
+    path = data_dir / LOCAL_FILE
+    return list(_lines_of(path)) if path.exists() else []
+
+
+def read_notes(path: Path) -> list[str]:
+    """Return the tree heads in a file: one signed note, or the JSON lines of a second place.
+
+    Raises:
+        StoreError: the file cannot be read.
+    """
+    if path.suffix == ".jsonl":
+        return [note for _, note in _lines_of(path)]
+    return [_text_of(path)]
+
+
+def _lines_of(path: Path) -> Iterator[tuple[str, str]]:
+    for line in _text_of(path).splitlines():
+        # A line that a crash cut short says nothing, and hides none of the others.
+        with contextlib.suppress(orjson.JSONDecodeError, KeyError, TypeError):
+            said = orjson.loads(line)
+            yield str(said["tenant"]), str(said["note"])
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise StoreError(f"cannot read tree heads from {path}: {type(error).__name__}") from error

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from tracehold_collector.audit.leaves import EVENT, HASH_BYTES, leaf_hashes
 from tracehold_collector.audit.merkle import TILE_LEVELS, Frontier, root_of
 from tracehold_collector.core.errors import StoreError
+from tracehold_collector.store.database import Database
 from tracehold_collector.store.rows import Rows
 
 _SCHEMA: Final = pa.schema(
@@ -128,6 +129,25 @@ class LogWriter:
         return ended
 
 
+def log_sizes(database: Database) -> dict[str, int]:
+    """Return how many leaves each tenant's log has, by the hashes that the store keeps.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    try:
+        with database.cursor() as cursor:
+            return dict(cursor.execute(_SIZES).fetchall())
+    except duckdb.Error as error:
+        raise StoreError(f"the store could not answer: {type(error).__name__}") from error
+
+
+def log_size(cursor: duckdb.DuckDBPyConnection, tenant: str) -> int:
+    """Return how many leaves a tenant's log has, by the hashes that the store keeps."""
+    row = cursor.execute(f"SELECT * FROM ({_SIZES}) WHERE tenant = ?", [tenant]).fetchone()  # noqa: S608 - a constant
+    return int(row[1]) if row else 0
+
+
 def read_frontier(cursor: duckdb.DuckDBPyConnection, tenant: str, size: int) -> Frontier:
     """Return the frontier of the first `size` leaves of a log, from the hashes that the store keeps of it."""
     return Frontier.from_nodes(size, lambda level, index: read_node(cursor, tenant, level, index))
@@ -161,7 +181,7 @@ def read_hashes(cursor: duckdb.DuckDBPyConnection, tenant: str, level: int, firs
     while row := cursor.fetchone():
         start, hashes = row
         expected = first + len(found)
-        if start > expected or expected >= end:
+        if start > expected or expected >= end or len(hashes) % HASH_BYTES:
             break
         piece = hashes[(expected - start) * HASH_BYTES : (end - start) * HASH_BYTES]
         found += [piece[at : at + HASH_BYTES] for at in range(0, len(piece), HASH_BYTES)]

@@ -13,6 +13,7 @@ from tracehold_collector.access.reading import ACTIONS, MAX_LINES
 from tracehold_collector.api.contract.schemas import MOMENT, TEXT, Schema, ref
 from tracehold_collector.api.export import COUNT_HEADER
 from tracehold_collector.api.forms import FORMATS
+from tracehold_collector.api.log import CONTENTS
 from tracehold_collector.api.reads import MAX_CONTENTS
 from tracehold_collector.api.search import MAX_HITS, MAX_SECONDS
 from tracehold_collector.api.sql import CUT_HEADER
@@ -21,6 +22,7 @@ from tracehold_collector.export.selection import FIELDS, MAX_CHARS
 from tracehold_collector.search.needle import MAX_TEXT_CHARS
 from tracehold_collector.store.filters import FILTERS, MAX_VALUE_CHARS
 from tracehold_collector.store.following import PAGE_ROWS
+from tracehold_collector.verify.wire import MEDIA_TYPE
 
 BINARY: Final[Schema] = {}
 """OpenAPI 3.1: a body of a binary media type has no schema."""
@@ -70,6 +72,8 @@ FORMAT: Final = Parameter("format", {"enum": list(FORMATS)}, "the form of the an
 _TRACE_ID: Final[Schema] = {"type": "string", "pattern": "^[0-9a-fA-F]{1,32}$"}
 _NUMBER_TEXT: Final[Schema] = {"type": "string", "pattern": "^[0-9]{1,19}$"}
 _FLAG: Final[Schema] = {"enum": ["true", "false"]}
+_LEAF: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": 2**62}
+_TENANT: Final = Parameter("tenant", {"type": "string", "minLength": 1, "maxLength": 128}, "whose log", required=True)
 
 
 def _otlp(message: str) -> Operation:
@@ -236,6 +240,23 @@ OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
             Parameter("action", {"enum": list(ACTIONS)}),
             Parameter("before", {"type": "integer", "minimum": 1, "maximum": 2**62}, "the next page"),
             Parameter("limit", {"type": "integer", "minimum": 1, "maximum": MAX_LINES, "default": 100}),
+        ),
+        refusals=(400, 503),
+    ),
+    ("GET", "/api/v1/log"): Operation({_JSON: ref("Logs")}, refusals=(503,)),
+    ("GET", "/api/v1/log/state"): Operation({_JSON: {"type": "object"}}, (_TENANT,), refusals=(400, 503)),
+    ("GET", "/api/v1/log/frontier"): Operation(
+        {_JSON: {"type": "object"}},
+        (_TENANT, Parameter("size", {"type": "integer", "minimum": 1, "maximum": 2**62}, "leaves", required=True)),
+        refusals=(400, 503),
+    ),
+    ("GET", "/api/v1/log/window"): Operation(
+        {MEDIA_TYPE: BINARY},
+        (
+            _TENANT,
+            Parameter("first", _LEAF, "the first leaf", required=True),
+            Parameter("end", _LEAF, "the leaf after the last one", required=True),
+            Parameter("contents", {"enum": list(CONTENTS), "default": "check"}, "what to do about contents"),
         ),
         refusals=(400, 503),
     ),
