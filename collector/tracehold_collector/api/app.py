@@ -17,6 +17,7 @@ from tracehold_collector.access.gate import Gate
 from tracehold_collector.access.journal import AccessLog
 from tracehold_collector.api import access_log, export, health, ingest, jaeger, jaeger_v3, prices, reads, search, tail
 from tracehold_collector.api import budgets as budgets_api
+from tracehold_collector.api import erasures as erasures_api
 from tracehold_collector.api import log as log_api
 from tracehold_collector.api import sql as sql_api
 from tracehold_collector.api.access import AccessMiddleware
@@ -29,6 +30,7 @@ from tracehold_collector.budgets import Budgets
 from tracehold_collector.budgets.watch import BudgetWatch
 from tracehold_collector.core.errors import CollectorError
 from tracehold_collector.core.pseudonyms import Pseudonyms
+from tracehold_collector.erasure.service import Erasures
 from tracehold_collector.forward import Forwarder
 from tracehold_collector.lifecycle import Lifecycle
 from tracehold_collector.pipeline import Intake
@@ -53,6 +55,7 @@ def build_app(
     pseudonyms: Pseudonyms,
     lifecycle: Lifecycle,
     signer: Signer,
+    erasures: Erasures,
     forwarder: Forwarder | None = None,
     repricer: Repricer | None = None,
     watch: BudgetWatch | None = None,
@@ -71,6 +74,7 @@ def build_app(
         data_dir: the folder of the store, where the access log is read.
         pseudonyms: stand for what was looked for, in the access log.
         signer: signs tree heads.
+        erasures: what is erased, and what legal holds keep.
         lifecycle: is told which senders were sent away.
         access_log_file: where it is noted who asked for what.
         repricer: prices stored calls once more when asked.
@@ -91,6 +95,7 @@ def build_app(
     )
     app.state.database = database
     app.state.signer = signer
+    app.state.erasures = erasures
     app.state.writer = writer
     app.state.reader = reader
     app.state.intake = intake
@@ -134,6 +139,15 @@ def make_routes() -> list[BaseRoute]:
         Route("/api/v1/log/state", log_api.get_state),
         Route("/api/v1/log/frontier", log_api.get_frontier),
         Route("/api/v1/log/window", log_api.get_window),
+        Route("/api/v1/erasures", erasures_api.list_erasures),
+        Route("/api/v1/erasures/preview", erasures_api.preview_erasure, methods=["POST"]),
+        Route("/api/v1/erasures/request", erasures_api.request_erasure, methods=["POST"]),
+        Route("/api/v1/erasures/{erasure_id}", erasures_api.get_erasure),
+        Route("/api/v1/erasures/{erasure_id}/approve", erasures_api.approve_erasure, methods=["POST"]),
+        Route("/api/v1/erasures/{erasure_id}/refuse", erasures_api.refuse_erasure, methods=["POST"]),
+        Route("/api/v1/holds", erasures_api.list_holds),
+        Route("/api/v1/holds/place", erasures_api.place_hold, methods=["POST"]),
+        Route("/api/v1/holds/{hold_id}/release", erasures_api.release_hold, methods=["POST"]),
         *jaeger.ROUTES,
         *jaeger_v3.ROUTES,
         Route("/openapi.json", document_endpoint(described)),
