@@ -79,20 +79,22 @@ def check_contents(
     commitments = rows.column("commitment").to_pylist()
     received = rows.column("received_at").to_pylist()
     checked = [Checked("none" if chunk is None else "missing") for chunk in chunks]
-    of_chunk: dict[uuid.UUID, list[int]] = {}
+    of_chunk: dict[bytes, list[int]] = {}
     for row, chunk in enumerate(chunks):
         if chunk is not None:
-            of_chunk.setdefault(uuid.UUID(bytes=chunk), []).append(row)
+            of_chunk.setdefault(chunk, []).append(row)
     wanted = list(of_chunk)
     for start in range(0, len(wanted), _CHUNKS_AT_ONCE):
         part = wanted[start : start + _CHUNKS_AT_ONCE]
         times = [received[row] for chunk in part for row in of_chunk[chunk]]
-        cursor.execute(_CHUNKS, {"chunks": part, "since": min(times), "until": max(times)})
+        cursor.execute(
+            _CHUNKS, {"chunks": [uuid.UUID(bytes=chunk) for chunk in part], "since": min(times), "until": max(times)}
+        )
         found = [(Chunk(*row), received_at) for *row, received_at in cursor.fetchall()]
         vault.prepare(chunk.key_id for chunk, _ in found)
         for chunk, received_at in found:
             entries: Sequence[Entry] | ContentState = "gone" if chunk.body is None else _entries(chunk, vault)
-            for row in of_chunk[chunk.chunk_id]:
+            for row in of_chunk[chunk.chunk_id.bytes]:
                 if received_at != received[row]:
                     checked[row] = Checked("altered")
                     continue
