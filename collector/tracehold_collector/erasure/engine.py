@@ -38,7 +38,7 @@ from tracehold_collector.erasure.record import (
     Step,
     load_erasures,
 )
-from tracehold_collector.erasure.request import Scope
+from tracehold_collector.erasure.request import scope_of
 from tracehold_collector.erasure.selection import choose, forget_chosen, size_of_chosen
 from tracehold_collector.erasure.steps import tell
 from tracehold_collector.sealing.keystore import ListedErasure
@@ -52,6 +52,7 @@ OURS: Final = "the collector"
 """Who does the steps that nobody asked for one by one."""
 
 _WAIT_S: Final = 600.0
+_REWRITE_EVERY_NS: Final = 24 * 3600 * 1_000_000_000
 
 _COUNTS: Final = "SELECT details::VARCHAR FROM erasures WHERE erasure_id = ? AND step = 'lot'"
 _TABLES: Final = ("resealed", "contents", "run_deltas", "costs", "usage_shares")
@@ -162,9 +163,19 @@ class ErasureEngine:
         if record.status in {"waiting for approval", "refused"}:
             return None
         step = last_step(record)
-        if step == "completed" and self._parts.rewrite is None:
+        if step == "completed" and not self._rewrite_due(record):
             return None
         return self._steps.get(step)
+
+    def _rewrite_due(self, record: ErasureRecord) -> bool:
+        """For a request at once; for what a policy took, once a day: writing a large file anew takes a while."""
+        if self._parts.rewrite is None:
+            return False
+        if record.basis != "retention":
+            return True
+        with self._database.cursor() as cursor:
+            (row,) = cursor.execute("SELECT max(happened_at) FROM erasures WHERE step = 'bytes_gone'").fetchall()
+        return row[0] is None or now_ns() - row[0] > _REWRITE_EVERY_NS
 
     def advance(self, record: ErasureRecord) -> bool:
         """Do the next step of an erasure; return whether there was one.
@@ -218,7 +229,7 @@ class ErasureEngine:
 
     def _freeze(self, record: ErasureRecord) -> None:
         with self._database.cursor() as cursor:
-            choose(cursor, record.tenant, Scope(record.scope, record.scope_value), record.mode, ())
+            choose(cursor, record.tenant, scope_of(record), record.mode, ())
             size = size_of_chosen(cursor, record.tenant)
             forget_chosen(cursor)
         vault = self._database.vault
@@ -257,11 +268,14 @@ class ErasureEngine:
             recipients=recipients,
         )
 
-    def _rewrite(self, record: ErasureRecord) -> None:
+    def _rewrite(self, _record: ErasureRecord) -> None:
         assert self._parts.rewrite is not None  # noqa: S101 - `next_step` has looked
+        with self._database.cursor() as cursor:
+            waiting = [each for each in load_erasures(cursor, None) if last_step(each) == "completed"]
         self._parts.rewrite()
-        self._act(record, "bytes_gone")
-        self._tell(record, "bytes_gone")
+        for each in waiting:  # one new file is without what any of them was about
+            self._act(each, "bytes_gone")
+            self._tell(each, "bytes_gone")
 
     def _scan(self, record: ErasureRecord) -> None:
         canaries = self._parts.scanner.scan(record)

@@ -157,6 +157,7 @@ class ErasureRecord:
         scope: what kind of thing was to be erased.
         scope_value: which one: a pseudonym for a subject or a session, the id of a run, the ids of events with commas
             between, a time for an age; `None` for a tenant.
+        policy, agent, not_agents, kinds: of a retention policy, its name and what it is limited to.
         mode: `scrub` (what was said) or `delete` (that it was, too).
         basis: on what ground.
         requester: the name of the key that asked for it, or of the policy.
@@ -192,6 +193,10 @@ class ErasureRecord:
     due_at: int
     requested_at: int
     requester_key: str | None = None
+    policy: str | None = None
+    agent: str | None = None
+    not_agents: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
     strict: bool = False
     approver: str | None = None
     approved_at: int | None = None
@@ -291,6 +296,8 @@ def _record(erasure_id: str, told: Sequence[tuple[Step, int, str, dict[str, Any]
     values["failures"] = len(failed)
     values["last_error"] = failed[-1].get("error") if failed else None
     values["steps"] = tuple((step, at) for step, at, _, _ in told)
+    for name in ("not_agents", "kinds"):
+        values[name] = tuple(values.get(name, ()))
     values["places"] = tuple(PlaceCount(**place) for place in values.get("places", ()))
     values["stayed"] = tuple(Stayed(**stayed) for stayed in values.get("stayed", ()))
     values["recipients"] = tuple(Recipient(**recipient) for recipient in values.get("recipients", ()))

@@ -153,7 +153,10 @@ class Erasures:
         Raises:
             BadBodyError: the request is wrong, or not allowed.
         """
-        request = self._read(body, principal)
+        return self.measure(self._read(body, principal))
+
+    def measure(self, request: Request) -> Preview:
+        """Say what a request that was read already would come to."""
         with self._database.cursor() as cursor:
             holds = load_holds(cursor, (request.tenant,), active=True)
             chosen = choose(cursor, request.tenant, request.scope, request.mode, holds)
@@ -210,6 +213,10 @@ class Erasures:
             received_at=request.received_at,
             due_at=due_one_month_after(request.received_at),
             strict=strict or None,
+            policy=request.policy,
+            agent=request.scope.agent,
+            not_agents=list(request.scope.not_agents) or None,
+            kinds=list(request.scope.kinds) or None,
         )
         self._waiting.put(erasure_id)
         return self.engine.record(erasure_id)
