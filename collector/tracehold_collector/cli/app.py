@@ -20,7 +20,9 @@ from tracehold_collector.cli import (
     ingest,
     keys,
     log,
+    policy,
     prices,
+    review,
     search,
     serving,
     sql,
@@ -47,6 +49,8 @@ ask.add_to(app)
 search.add_to(app)
 tail.add_to(app)
 gaps.add_to(app)
+review.add_to(app)
+policy.add_to(app)
 sql.add_to(app)
 export.add_to(app)
 budgets.add_to(app)

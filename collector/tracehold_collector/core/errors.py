@@ -9,6 +9,9 @@ CollectorError (TraceholdError)
 ├── StoreError              the store cannot be opened, read or written            -> 503, exit 3
 │   ├── StoreLockedError    another process has the store open
 │   └── StoreTooNewError    the store was written by a newer Tracehold
+├── NotFoundError           what is acted on is not there, or not the asker's to see -> 404
+├── NotAllowedError         the asker may not do this one thing                    -> 403
+├── ConflictError           somebody else acted meanwhile, or the step is none     -> 409
 └── QueryError              a named query is unknown or was given a bad parameter  -> 400
 """
 
@@ -99,3 +102,15 @@ class StoreTooNewError(StoreError):
 
 class QueryError(CollectorError):
     """A named query is unknown or was given a parameter it cannot use; the text lists what exists."""
+
+
+class NotFoundError(CollectorError):
+    """What somebody wants to act on is not there, or is not theirs to see: both read the same."""
+
+
+class NotAllowedError(CollectorError):
+    """A step that this login may not take, though its role opens the address; the text says who may."""
+
+
+class ConflictError(CollectorError):
+    """Somebody else acted since the asker looked, or the step is none from here; nothing was changed."""
