@@ -52,8 +52,8 @@ WHERE tenant = $tenant
   AND name IS NOT NULL
   AND source <> 'collector'
   AND ((kind = 'tool' AND status <> 'started') OR (kind = 'gate' AND status = 'blocked'))
-  AND (started_at, coalesce(seq, 0), event_id) > (
-      SELECT (started_at, coalesce(seq, 0), event_id)
+  AND (started_at IS NULL, coalesce(started_at, 0), coalesce(seq, 0), event_id) > (
+      SELECT (started_at IS NULL, coalesce(started_at, 0), coalesce(seq, 0), event_id)
       FROM events
       WHERE tenant = $tenant AND event_id = $event_id
       LIMIT 1
@@ -69,11 +69,11 @@ class Likeness:
     """How two calls' arguments compare.
 
     Attributes:
-        same: whether they are equal.
+        same: whether they are equal; `None` when what was masked for the record may make the difference.
         shared: ways into the stopped call's arguments whose value the other call carries, as a whole or inside a text.
     """
 
-    same: bool
+    same: bool | None
     shared: tuple[str, ...]
 
 
@@ -103,8 +103,11 @@ def compare(stopped: Any, later: Any) -> Likeness:
     reverse, or a number of as many digits that is equal. What was masked for the record is no value.
     """
     others = [value for _, value in _leaves(later)]
-    shared = tuple(way for way, value in _leaves(stopped) if any(_meets(value, other) for other in others))
-    return Likeness(stopped == later, shared)
+    own = [(way, value) for way, value in _leaves(stopped) if not _is_masked(value)]
+    shared = tuple(way for way, value in own if any(_meets(value, other) for other in others))
+    same = stopped == later
+    masked = same and any(_is_masked(value) for _, value in _walk(stopped, ""))
+    return Likeness(None if masked else same, shared)
 
 
 def arguments_of(content: Mapping[str, Any] | None) -> Any:
@@ -202,13 +205,17 @@ def _walk(value: Any, way: str) -> Iterator[tuple[str, Any]]:
             yield from _walk(inner, f"{way}.{place}" if way else str(place))
     elif isinstance(value, str):
         text = value[:_MAX_LEAF_CHARS].strip()
-        if len(text) >= MIN_TARGET_CHARS and _MASK not in text:
+        if len(text) >= MIN_TARGET_CHARS:
             yield way, text
     elif isinstance(value, int | float) and not isinstance(value, bool) and len(str(value)) >= MIN_TARGET_CHARS:
         yield way, value
 
 
+def _is_masked(value: Any) -> bool:
+    return isinstance(value, str) and _MASK in value
+
+
 def _meets(one: Any, other: Any) -> bool:
     if isinstance(one, str) and isinstance(other, str):
-        return one in other or other in one
+        return one in other or (other in one and not _is_masked(other))
     return type(one) is type(other) and bool(one == other)

@@ -35,13 +35,14 @@
 -- column total BIGINT: rows on all pages together
 
 WITH denials AS MATERIALIZED (
-    SELECT tenant, run_id, event_id, coalesce(seq, 0) AS seq, started_at, name, decision, rule, agent
+    SELECT tenant, run_id, event_id, seq, started_at, name, decision, rule, agent
     FROM events
     WHERE status = 'blocked'
       AND list_contains(['denied', 'rejected', 'unconfirmed', 'expired', 'invalid_args', 'unknown_tool', 'tripped',
                          'limited', 'cancelled'], decision)
       AND source <> 'collector'
-      AND started_at IS NOT NULL
+      -- Of two events without a time only the source's own numbers tell which came first.
+      AND (started_at IS NOT NULL OR seq IS NOT NULL)
       AND ($since::TIMESTAMP IS NULL OR started_at >= epoch_ns($since::TIMESTAMP))
       AND ($until::TIMESTAMP IS NULL OR started_at < epoch_ns($until::TIMESTAMP))
       AND ($event_id::VARCHAR IS NULL OR event_id = try_cast($event_id AS UUID))
@@ -64,6 +65,7 @@ steps AS MATERIALIZED (
             event_id,
             coalesce(seq, 0) AS seq,
             started_at,
+            coalesce(started_at, 0) AS moment,
             name,
             agent,
             kind,
@@ -71,7 +73,7 @@ steps AS MATERIALIZED (
             kind <> 'llm' AS is_attempt
         FROM events
         SEMI JOIN denials USING (tenant, run_id)
-        WHERE started_at >= (SELECT min(started_at) FROM denials)
+        WHERE (started_at IS NOT NULL OR seq IS NOT NULL)
           AND (
               (kind IN ('tool', 'llm') AND status <> 'started')
               OR (kind = 'gate' AND status = 'blocked')
@@ -79,18 +81,18 @@ steps AS MATERIALIZED (
           )
     )
     WINDOW
-        run AS (PARTITION BY tenant, run_id ORDER BY started_at, seq, event_id),
-        own AS (PARTITION BY tenant, run_id, agent ORDER BY started_at, seq, event_id)
+        run AS (PARTITION BY tenant, run_id, started_at IS NULL ORDER BY moment, seq, event_id),
+        own AS (PARTITION BY tenant, run_id, agent, started_at IS NULL ORDER BY moment, seq, event_id)
 ),
 numbered AS (
     SELECT
-        denials.*,
-        coalesce(steps.attempt_no, 0) AS attempt_no,
-        -- A denial that is no attempt, such as a guardrail's, has no number of its own: its retries are not counted.
-        steps.event_id IS NOT NULL AS is_attempt,
+        denials.* REPLACE (steps.seq AS seq),
+        steps.moment,
+        steps.attempt_no,
         steps.model_calls
     FROM denials
-    LEFT JOIN steps ON steps.tenant = denials.tenant AND steps.event_id = denials.event_id
+    -- A denial that is no attempt at a tool, such as a guardrail's, is not among them: it has no retries.
+    JOIN steps ON steps.tenant = denials.tenant AND steps.event_id = denials.event_id AND steps.is_attempt
 ),
 found AS MATERIALIZED (
     SELECT
@@ -113,9 +115,9 @@ found AS MATERIALIZED (
       ON steps.tenant = numbered.tenant
      AND steps.run_id = numbered.run_id
      AND steps.is_attempt
-     AND (steps.started_at, steps.seq, steps.event_id) > (numbered.started_at, numbered.seq, numbered.event_id)
-    WHERE numbered.is_attempt
-      AND steps.name IS NOT NULL
+     AND (steps.started_at IS NULL) = (numbered.started_at IS NULL)
+     AND (steps.moment, steps.seq, steps.event_id) > (numbered.moment, numbered.seq, numbered.event_id)
+    WHERE steps.name IS NOT NULL
       AND (
           (
               steps.name = numbered.name
@@ -158,6 +160,6 @@ SELECT
     steps,
     (SELECT count(*) FROM rows_found) AS total
 FROM rows_found
-ORDER BY started_at DESC, seq DESC, rows_found.event_id DESC, rows_found.retry_at, rows_found.retry_event_id
+ORDER BY started_at DESC NULLS LAST, seq DESC, rows_found.event_id DESC, steps, rows_found.retry_event_id
 LIMIT $limit::BIGINT
 OFFSET $offset::BIGINT

@@ -136,15 +136,25 @@ steps AS MATERIALIZED (
     SELECT
         *,
         count(*) FILTER (kind = 'llm') OVER (
-            PARTITION BY tenant, run_id, agent
-            ORDER BY started_at, seq, event_id
+            PARTITION BY tenant, run_id, agent, started_at IS NULL
+            ORDER BY moment, seq, event_id
         ) AS model_calls
     FROM (
-        SELECT tenant, run_id, event_id, coalesce(seq, 0) AS seq, started_at, name, agent, kind, status
+        SELECT
+            tenant,
+            run_id,
+            event_id,
+            coalesce(seq, 0) AS seq,
+            started_at,
+            coalesce(started_at, 0) AS moment,
+            name,
+            agent,
+            kind,
+            status
         FROM events
         SEMI JOIN (SELECT page.tenant, whole.run_id FROM page JOIN whole ON whole.place = page.place) AS runs
             USING (tenant, run_id)
-        WHERE started_at >= (SELECT min(started_at) FROM page)
+        WHERE (started_at IS NOT NULL OR seq IS NOT NULL)
           AND (
               (kind IN ('tool', 'llm') AND status <> 'started')
               OR (kind = 'gate' AND status = 'blocked')
@@ -164,7 +174,8 @@ retried AS (
      AND later.run_id = own.run_id
      AND later.name = own.name
      AND later.kind <> 'llm'
-     AND (later.started_at, later.seq, later.event_id) > (own.started_at, own.seq, own.event_id)
+     AND (later.started_at IS NULL) = (own.started_at IS NULL)
+     AND (later.moment, later.seq, later.event_id) > (own.moment, own.seq, own.event_id)
      AND NOT (
          later.agent IS NOT DISTINCT FROM own.agent
          AND later.model_calls = own.model_calls
