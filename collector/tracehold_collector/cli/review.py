@@ -77,8 +77,8 @@ def list_queue(
     asked |= {"agent": agent, "since": since, "until": until, "tenant": tenant, "limit": limit, "first": "oldest"}
     with Client(url) as client:
         rows = client.query("review_queue", asked)
-    for row in rows:
-        row["retries"] = _retries(row)
+    if not as_json:
+        rows = [row | {"retries": _retries(row)} for row in rows]
     show(rows, as_json=as_json, columns=_LISTED, empty="no denial fits")
     if rows and not as_json and rows[0]["total"] > len(rows):
         typer.echo(f"\n{len(rows)} of {rows[0]['total']:,}; more with --limit")
