@@ -56,12 +56,14 @@ def render() -> None:
     st.caption("Each denial is looked at by a person, who says what it was. Incidents need a second person.")
     review_forms.who_acts()
     review_forms.told()
-    queue, days = st.tabs(["Queue", "Days"])
+    part = st.segmented_control(
+        "Part", ["Queue", "Days"], default="Queue", key="review_part", label_visibility="collapsed"
+    )
     with data.plain_errors():
-        with queue:
-            _queue()
-        with days:
+        if part == "Days":
             _days()
+        else:
+            _queue()
 
 
 def _queue() -> None:
