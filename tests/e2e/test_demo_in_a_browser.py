@@ -177,7 +177,16 @@ def test_spend_is_above_zero(page: Page, demo: str) -> None:
 def test_no_page_asks_another_host(page: Page, demo: str) -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
-    for path in ("", "runs", "search?text=refund", "denials", "review", "spend", "tools", "run?run_id=demo-weekly-report"):
+    for path in (
+        "",
+        "runs",
+        "search?text=refund",
+        "denials",
+        "review",
+        "spend",
+        "tools",
+        "run?run_id=demo-weekly-report",
+    ):
         open_page(page, demo, path)
         no_exception(page)
     assert [url for url in asked if not url.startswith((demo, demo.replace("http", "ws"), "data:", "blob:"))] == []

@@ -13,6 +13,7 @@ from tracehold_collector.cli import (
     access,
     ask,
     budgets,
+    controls,
     doctor,
     explain,
     export,
@@ -51,6 +52,7 @@ tail.add_to(app)
 gaps.add_to(app)
 review.add_to(app)
 policy.add_to(app)
+controls.add_to(app)
 sql.add_to(app)
 export.add_to(app)
 budgets.add_to(app)
