@@ -7,6 +7,7 @@
 -- param run_id VARCHAR = NULL: only denials of this run
 -- param agent VARCHAR = NULL: only denials of this agent
 -- param name VARCHAR = NULL: only denials of this tool
+-- param denials BIGINT {1..1000000} = 1000: look at this many denials, the newest ones
 -- param way VARCHAR {same_tool, next_turn} = NULL: only attempts of this kind
 -- param got_through BOOLEAN = NULL: true: only attempts that ran; false: only the others
 -- param limit BIGINT {1..10000} = 100: rows a page
@@ -32,7 +33,7 @@
 --     stopped, waiting (for a person)
 -- column got_through BOOLEAN: whether no gate stopped it: it ran, to whatever end
 -- column steps BIGINT: how many attempts at tools there were from the denial to this one; 1 is the very next
--- column total BIGINT: rows on all pages together
+-- column total BIGINT: rows on all pages together, of the denials that were looked at
 
 WITH denials AS MATERIALIZED (
     SELECT tenant, run_id, event_id, seq, started_at, name, decision, rule, agent
@@ -51,6 +52,25 @@ WITH denials AS MATERIALIZED (
       AND ($name::VARCHAR IS NULL OR name = $name)
       AND ($tenant::VARCHAR IS NULL OR tenant = $tenant)
       AND ($tenants::VARCHAR[] IS NULL OR list_contains($tenants::VARCHAR[], tenant))
+    ORDER BY started_at DESC NULLS LAST, seq DESC, event_id DESC
+    LIMIT $denials::BIGINT
+),
+-- Of the table only what started while these runs ran is read, and what has no time.
+times AS MATERIALIZED (
+    SELECT min(started_at) AS first_ns, max(ended_at) AS last_ns
+    FROM run_deltas
+    WHERE run_id IN (SELECT run_id FROM denials)
+),
+placed AS NOT MATERIALIZED (
+    SELECT tenant, run_id, event_id, seq, started_at, name, agent, kind, status
+    FROM events
+    WHERE started_at >= (SELECT first_ns FROM times)
+      AND started_at <= (SELECT last_ns FROM times)
+    UNION ALL
+    SELECT tenant, run_id, event_id, seq, started_at, name, agent, kind, status
+    FROM events
+    WHERE started_at IS NULL
+      AND seq IS NOT NULL
 ),
 -- Of each run that has a denial: attempts at tools, and model calls, numbered by agent.
 steps AS MATERIALIZED (
@@ -71,14 +91,11 @@ steps AS MATERIALIZED (
             kind,
             status,
             kind <> 'llm' AS is_attempt
-        FROM events
+        FROM placed
         SEMI JOIN denials USING (tenant, run_id)
-        WHERE (started_at IS NOT NULL OR seq IS NOT NULL)
-          AND (
-              (kind IN ('tool', 'llm') AND status <> 'started')
-              OR (kind = 'gate' AND status = 'blocked')
-              OR (kind = 'approval' AND status = 'suspended')
-          )
+        WHERE (kind IN ('tool', 'llm') AND status <> 'started')
+           OR (kind = 'gate' AND status = 'blocked')
+           OR (kind = 'approval' AND status = 'suspended')
     )
     WINDOW
         run AS (PARTITION BY tenant, run_id, started_at IS NULL ORDER BY moment, seq, event_id),

@@ -131,7 +131,23 @@ whole AS MATERIALIZED (
     WHERE rowid IN (SELECT place FROM page)
       AND status = 'blocked'
 ),
--- Retries are defined in denial_retries.
+-- Retries are defined in denial_retries. Of the table only what started while these runs ran is read, and what has no time.
+times AS MATERIALIZED (
+    SELECT min(started_at) AS first_ns, max(ended_at) AS last_ns
+    FROM run_deltas
+    WHERE run_id IN (SELECT run_id FROM whole)
+),
+placed AS NOT MATERIALIZED (
+    SELECT tenant, run_id, event_id, seq, started_at, name, agent, kind, status
+    FROM events
+    WHERE started_at >= (SELECT first_ns FROM times)
+      AND started_at <= (SELECT last_ns FROM times)
+    UNION ALL
+    SELECT tenant, run_id, event_id, seq, started_at, name, agent, kind, status
+    FROM events
+    WHERE started_at IS NULL
+      AND seq IS NOT NULL
+),
 steps AS MATERIALIZED (
     SELECT
         *,
@@ -151,15 +167,12 @@ steps AS MATERIALIZED (
             agent,
             kind,
             status
-        FROM events
+        FROM placed
         SEMI JOIN (SELECT page.tenant, whole.run_id FROM page JOIN whole ON whole.place = page.place) AS runs
             USING (tenant, run_id)
-        WHERE (started_at IS NOT NULL OR seq IS NOT NULL)
-          AND (
-              (kind IN ('tool', 'llm') AND status <> 'started')
-              OR (kind = 'gate' AND status = 'blocked')
-              OR (kind = 'approval' AND status = 'suspended')
-          )
+        WHERE (kind IN ('tool', 'llm') AND status <> 'started')
+           OR (kind = 'gate' AND status = 'blocked')
+           OR (kind = 'approval' AND status = 'suspended')
     )
 ),
 retried AS (
