@@ -13,6 +13,7 @@ from tracehold_collector.cli import (
     access,
     ask,
     budgets,
+    controls,
     doctor,
     explain,
     export,
@@ -20,7 +21,9 @@ from tracehold_collector.cli import (
     ingest,
     keys,
     log,
+    policy,
     prices,
+    review,
     search,
     serving,
     sql,
@@ -48,6 +51,9 @@ ask.add_to(app)
 search.add_to(app)
 tail.add_to(app)
 gaps.add_to(app)
+review.add_to(app)
+policy.add_to(app)
+controls.add_to(app)
 sql.add_to(app)
 export.add_to(app)
 budgets.add_to(app)
