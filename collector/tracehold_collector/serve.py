@@ -285,6 +285,7 @@ class CollectorServer:
             pseudonyms=pseudonyms,
             lifecycle=self.lifecycle,
             signer=signer,
+            heads=self.heads,
             forwarder=self.forwarder,
             repricer=self.repricer,
             watch=self.budget_watch,

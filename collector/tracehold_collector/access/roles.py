@@ -13,7 +13,7 @@ MAY: Final[dict[Role, str]] = {
     "ingest": "send events, spans and log records, over HTTP and gRPC; reads nothing back",
     "read": "ask what happened: named queries, SQL, exports, events, Jaeger's API, each without what was said",
     "content": "together with read: see what was said, such as prompts, replies, arguments and reasons",
-    "audit": "read the access log: who asked for what, and what was refused; verify the audit log",
+    "audit": "read the access log: who asked for what, and what was refused; verify the audit log; evidence",
     "admin": "ingest, read and audit, and pricing stored calls anew; what was said only with content as well",
 }
 """What a role may, for people. `admin` leaves content out: who runs the store need not read what people said in it."""

@@ -15,7 +15,20 @@ from starlette.routing import BaseRoute, Route
 
 from tracehold_collector.access.gate import Gate
 from tracehold_collector.access.journal import AccessLog
-from tracehold_collector.api import access_log, export, health, ingest, jaeger, jaeger_v3, prices, reads, search, tail
+from tracehold_collector.api import (
+    access_log,
+    evidence,
+    export,
+    health,
+    ingest,
+    jaeger,
+    jaeger_v3,
+    prices,
+    reads,
+    search,
+    tail,
+    tiles,
+)
 from tracehold_collector.api import budgets as budgets_api
 from tracehold_collector.api import log as log_api
 from tracehold_collector.api import sql as sql_api
@@ -25,11 +38,13 @@ from tracehold_collector.api.contract.document import document_endpoint
 from tracehold_collector.api.errors import on_collector_error, on_method_not_allowed, on_unforeseen
 from tracehold_collector.api.otlp_status import PROTOBUF, otlp_error
 from tracehold_collector.audit.signing import Signer
+from tracehold_collector.audit.tiles import TileCache
 from tracehold_collector.budgets import Budgets
 from tracehold_collector.budgets.watch import BudgetWatch
 from tracehold_collector.core.errors import CollectorError
 from tracehold_collector.core.pseudonyms import Pseudonyms
 from tracehold_collector.forward import Forwarder
+from tracehold_collector.heads.keeper import HeadKeeper
 from tracehold_collector.lifecycle import Lifecycle
 from tracehold_collector.pipeline import Intake
 from tracehold_collector.repricing import Repricer
@@ -53,6 +68,7 @@ def build_app(
     pseudonyms: Pseudonyms,
     lifecycle: Lifecycle,
     signer: Signer,
+    heads: HeadKeeper,
     forwarder: Forwarder | None = None,
     repricer: Repricer | None = None,
     watch: BudgetWatch | None = None,
@@ -71,6 +87,7 @@ def build_app(
         data_dir: the folder of the store, where the access log is read.
         pseudonyms: stand for what was looked for, in the access log.
         signer: signs tree heads.
+        heads: sees to it that they are signed, and knows the newest.
         lifecycle: is told which senders were sent away.
         access_log_file: where it is noted who asked for what.
         repricer: prices stored calls once more when asked.
@@ -91,6 +108,8 @@ def build_app(
     )
     app.state.database = database
     app.state.signer = signer
+    app.state.heads = heads
+    app.state.tiles = TileCache()
     app.state.writer = writer
     app.state.reader = reader
     app.state.intake = intake
@@ -127,6 +146,7 @@ def make_routes() -> list[BaseRoute]:
         Route("/api/v1/tail", tail.get_tail),
         Route("/api/v1/sql", sql_api.Sql),
         Route("/api/v1/export/events", export.export_events),
+        Route("/api/v1/export/evidence", evidence.export_evidence),
         Route("/api/v1/prices/apply", prices.apply_prices, methods=["POST"]),
         Route("/api/v1/budgets", budgets_api.list_budgets),
         Route("/api/v1/access-log", access_log.get_access_log),
@@ -134,6 +154,10 @@ def make_routes() -> list[BaseRoute]:
         Route("/api/v1/log/state", log_api.get_state),
         Route("/api/v1/log/frontier", log_api.get_frontier),
         Route("/api/v1/log/window", log_api.get_window),
+        Route("/api/v1/log/{tenant:path}/checkpoint", tiles.get_checkpoint),
+        Route("/api/v1/log/{tenant:path}/tile/{tile:path}", tiles.get_tile),
+        Route("/api/v1/log/{tenant:path}/proof", tiles.get_proof),
+        Route("/api/v1/log/{tenant:path}/consistency", tiles.get_consistency),
         *jaeger.ROUTES,
         *jaeger_v3.ROUTES,
         Route("/openapi.json", document_endpoint(described)),

@@ -17,6 +17,7 @@ from tracehold_collector.core.errors import (
     StalledError,
     StoreError,
     ThrottledError,
+    TileError,
     TooLargeError,
     UnsupportedCodingError,
 )
@@ -28,6 +29,7 @@ _ANSWERS: Final[tuple[tuple[type[CollectorError], int, int], ...]] = (
     (UnsupportedCodingError, 415, 3),
     (BadBodyError, 400, 3),
     (QueryError, 400, 3),
+    (TileError, 404, 5),
     (QueueFullError, 429, 8),
     (ThrottledError, 429, 8),
     # Not 408 or 400: a sender would have to drop what a slow network held up ("Retryable Response Codes").

@@ -16,6 +16,7 @@ from tracehold_collector.cli import (
     doctor,
     explain,
     export,
+    export_evidence,
     gaps,
     ingest,
     keys,
@@ -50,6 +51,7 @@ tail.add_to(app)
 gaps.add_to(app)
 sql.add_to(app)
 export.add_to(app)
+export_evidence.add_to(app)
 budgets.add_to(app)
 log.add_to(app)
 verify.add_to(app)

@@ -280,6 +280,13 @@ def addresses() -> Iterator[tuple[str, dict[str, Any]]]:
         yield "/api/v1/export/events", {"format": form}
         yield "/api/v1/export/events", {"format": form, "with_content": "true"}
         yield "/api/v1/export/events", {"format": form, "tenant": "x"}
+    yield "/api/v1/export/evidence", {"question": "events", "with_content": "true"}
+    yield "/api/v1/export/evidence", {"question": "events", "tenant": "x"}
+    for tenant in ("ann", "bob", "x"):
+        yield f"/api/v1/log/{tenant}/checkpoint", {}
+        yield f"/api/v1/log/{tenant}/tile/entries/000.p/1", {}
+        yield f"/api/v1/log/{tenant}/proof", {"leaf_index": "0"}
+        yield f"/api/v1/log/{tenant}/consistency", {"from": "1"}
     yield "/api/v1/sql", {}
     yield "/api/v1/search/content", {"text": "mark"}
     yield "/api/v1/search/content", {"text": "mark", "tenant": "x"}
