@@ -40,6 +40,7 @@ from tracehold_collector.core.settings import CollectorSettings, is_loopback, no
 from tracehold_collector.core.tls import Certificate
 from tracehold_collector.decoders.decoder import Decoder, DecoderSettings
 from tracehold_collector.decoders.pool import DecoderPool
+from tracehold_collector.erasure.service import Erasures, Rules
 from tracehold_collector.forward import Forwarder
 from tracehold_collector.heads.copies import open_places
 from tracehold_collector.heads.keeper import HeadKeeper, HeadOptions
@@ -182,6 +183,7 @@ class CollectorServer:
             self._thread = None
         self._close_sockets()
         self.budget_watch.close()
+        self.erasures.close()
         self.repricer.close()
         if self.decoders is not None:
             self.decoders.close()
@@ -223,6 +225,7 @@ class CollectorServer:
         store = settings.data_dir / FILE_NAME
         prepare_folder(settings.data_dir)
         key = load_or_create_key(settings.data_dir / PSEUDONYM_KEY_FILE, may_create=not store.exists())
+        pseudonyms = Pseudonyms(key, settings.tenant)
         self.database = Database(
             store,
             DatabaseOptions(memory_limit=settings.memory_limit),
@@ -248,6 +251,13 @@ class CollectorServer:
             self.database,
             WriterOptions(max_queued=settings.max_queued, audit_log=settings.audit_log),
             on_commit=self.forwarder.wake if self.forwarder else None,
+            run_digest=lambda tenant, run_id: pseudonyms.of(tenant).run(run_id),
+        )
+        self.erasures = Erasures(
+            self.database,
+            self.writer,
+            pseudonyms,
+            Rules(settings.min_retention_days, settings.strict_erasure),
         )
         limits = replace(DEFAULT_LIMITS, max_body_bytes=settings.max_body_bytes)
         decoding = DecoderSettings(key, limits, files, settings.audit_log)
@@ -271,7 +281,6 @@ class CollectorServer:
             certificate=self._certificate,
         )
         reader = Reader(self.database, timeout_s=settings.query_timeout_s)
-        pseudonyms = Pseudonyms(key, settings.tenant)
         budgets = Budgets(written, reader, pseudonyms)
         self.budget_watch = BudgetWatch(budgets)
         self._app = build_app(
@@ -286,6 +295,7 @@ class CollectorServer:
             lifecycle=self.lifecycle,
             signer=signer,
             heads=self.heads,
+            erasures=self.erasures,
             forwarder=self.forwarder,
             repricer=self.repricer,
             watch=self.budget_watch,
@@ -295,8 +305,14 @@ class CollectorServer:
                 SqlOptions(timeout_s=settings.query_timeout_s, memory_bytes=settings.sql_memory_mb * 1024 * 1024),
             ),
         )
+        self._start_parts()
+
+    def _start_parts(self) -> None:
+        # First of all: a database that was restored from a backup may hold what was erased since.
+        self.erasures.apply_list()
         self.lifecycle.start()
         self.heads.start()
+        self.erasures.start()
         self.repricer.start()
         self.budget_watch.start()
         if self.forwarder is not None:

@@ -30,6 +30,7 @@ from tracehold_collector.api import (
     tiles,
 )
 from tracehold_collector.api import budgets as budgets_api
+from tracehold_collector.api import erasures as erasures_api
 from tracehold_collector.api import log as log_api
 from tracehold_collector.api import sql as sql_api
 from tracehold_collector.api.access import AccessMiddleware
@@ -43,6 +44,7 @@ from tracehold_collector.budgets import Budgets
 from tracehold_collector.budgets.watch import BudgetWatch
 from tracehold_collector.core.errors import CollectorError
 from tracehold_collector.core.pseudonyms import Pseudonyms
+from tracehold_collector.erasure.service import Erasures
 from tracehold_collector.forward import Forwarder
 from tracehold_collector.heads.keeper import HeadKeeper
 from tracehold_collector.lifecycle import Lifecycle
@@ -69,6 +71,7 @@ def build_app(
     lifecycle: Lifecycle,
     signer: Signer,
     heads: HeadKeeper,
+    erasures: Erasures,
     forwarder: Forwarder | None = None,
     repricer: Repricer | None = None,
     watch: BudgetWatch | None = None,
@@ -88,6 +91,7 @@ def build_app(
         pseudonyms: stand for what was looked for, in the access log.
         signer: signs tree heads.
         heads: sees to it that they are signed, and knows the newest.
+        erasures: what is erased, and what legal holds keep.
         lifecycle: is told which senders were sent away.
         access_log_file: where it is noted who asked for what.
         repricer: prices stored calls once more when asked.
@@ -110,6 +114,7 @@ def build_app(
     app.state.signer = signer
     app.state.heads = heads
     app.state.tiles = TileCache()
+    app.state.erasures = erasures
     app.state.writer = writer
     app.state.reader = reader
     app.state.intake = intake
@@ -158,6 +163,15 @@ def make_routes() -> list[BaseRoute]:
         Route("/api/v1/log/{tenant:path}/tile/{tile:path}", tiles.get_tile),
         Route("/api/v1/log/{tenant:path}/proof", tiles.get_proof),
         Route("/api/v1/log/{tenant:path}/consistency", tiles.get_consistency),
+        Route("/api/v1/erasures", erasures_api.list_erasures),
+        Route("/api/v1/erasures/preview", erasures_api.preview_erasure, methods=["POST"]),
+        Route("/api/v1/erasures/request", erasures_api.request_erasure, methods=["POST"]),
+        Route("/api/v1/erasures/{erasure_id}", erasures_api.get_erasure),
+        Route("/api/v1/erasures/{erasure_id}/approve", erasures_api.approve_erasure, methods=["POST"]),
+        Route("/api/v1/erasures/{erasure_id}/refuse", erasures_api.refuse_erasure, methods=["POST"]),
+        Route("/api/v1/holds", erasures_api.list_holds),
+        Route("/api/v1/holds/place", erasures_api.place_hold, methods=["POST"]),
+        Route("/api/v1/holds/{hold_id}/release", erasures_api.release_hold, methods=["POST"]),
         *jaeger.ROUTES,
         *jaeger_v3.ROUTES,
         Route("/openapi.json", document_endpoint(described)),

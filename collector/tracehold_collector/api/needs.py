@@ -30,6 +30,7 @@ class Need:
 _INGEST: Final = Need("ingest", "ingest")
 _READ: Final = Need("read", "read")
 _AUDIT: Final = Need("audit", "read")
+_ERASE: Final = Need("erase", "admin")
 
 HTTP: Final[dict[str, Need]] = {
     "/v1/events": _INGEST,
@@ -56,6 +57,15 @@ HTTP: Final[dict[str, Need]] = {
     "/api/v1/log/{tenant:path}/tile/{tile:path}": _AUDIT,
     "/api/v1/log/{tenant:path}/proof": _AUDIT,
     "/api/v1/log/{tenant:path}/consistency": _AUDIT,
+    "/api/v1/erasures": _AUDIT,
+    "/api/v1/erasures/{erasure_id}": _AUDIT,
+    "/api/v1/erasures/preview": _ERASE,
+    "/api/v1/erasures/request": _ERASE,
+    "/api/v1/erasures/{erasure_id}/approve": _ERASE,
+    "/api/v1/erasures/{erasure_id}/refuse": _ERASE,
+    "/api/v1/holds": _AUDIT,
+    "/api/v1/holds/place": _ERASE,
+    "/api/v1/holds/{hold_id}/release": _ERASE,
     "/api/services": _READ,
     "/api/services/{service:path}/operations": _READ,
     "/api/operations": _READ,

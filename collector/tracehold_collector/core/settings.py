@@ -84,6 +84,12 @@ class CollectorSettings(BaseSettings):
     tree_head_copies: str = Field(
         "", description="where else tree heads go: folders, s3://bucket/path, https://receiver, separated by commas"
     )
+    min_retention_days: int = Field(
+        MIN_ACCESS_LOG_DAYS, ge=0, le=36_500, description="days that purges by age and retention policies have to leave"
+    )
+    strict_erasure: bool = Field(
+        False, description="whether an erasure needs a second person, with a key of their own, who approves of it"
+    )
     log_level: str = Field("info", pattern="^(debug|info|warning|error)$", description="debug, info, warning or error")
 
     @classmethod

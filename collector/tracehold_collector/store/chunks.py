@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
+import threading
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
@@ -39,7 +40,8 @@ SALT_BYTES: Final = 32
 _ENTRY: Final = struct.Struct(f">{SALT_BYTES}sI")
 _MAX_READ_BYTES: Final = 256 * 1024 * 1024
 
-_compressor = zstandard.ZstdCompressor(level=3)
+_ours = threading.local()
+"""A compressor a thread: they let go of the interpreter while they work, and are not to be used by two at once."""
 
 
 class Chunk(NamedTuple):
@@ -70,10 +72,7 @@ class Entry(NamedTuple):
 
 
 def pack(contents: Sequence[bytes]) -> tuple[bytes, list[bytes]]:
-    """Return `contents`, each the JSON of one event's content, as one packed chunk; and the commitment to each.
-
-    Not safe for use from several threads at once.
-    """
+    """Return `contents`, each the JSON of one event's content, as one packed chunk; and the commitment to each."""
     salts = os.urandom(SALT_BYTES * len(contents))
     sha256 = hashlib.sha256
     heads: list[bytes] = []
@@ -82,8 +81,19 @@ def pack(contents: Sequence[bytes]) -> tuple[bytes, list[bytes]]:
         salt = salts[place * SALT_BYTES : (place + 1) * SALT_BYTES]
         heads.append(_ENTRY.pack(salt, len(content)))
         commitments.append(sha256(salt + content).digest())
-    heads.append(_compressor.compress(b"[" + b",".join(contents) + b"]"))
+    heads.append(_compress(b"[" + b",".join(contents) + b"]"))
     return b"".join(heads), commitments
+
+
+BLANK: Final = Entry(bytes(SALT_BYTES), b"{}")
+"""What stands in a chunk that was sealed again where an erased content was, so that the others keep their places."""
+
+
+def repack(entries: Sequence[Entry]) -> bytes:
+    """Return contents with the salts they have as one packed chunk."""
+    heads = [_ENTRY.pack(entry.salt, len(entry.content)) for entry in entries]
+    frame = _compress(b"[" + b",".join(entry.content for entry in entries) + b"]")
+    return b"".join((*heads, frame))
 
 
 def commitment_of(entry: Entry) -> bytes:
@@ -181,6 +191,13 @@ def unpack_chunk(packed: bytes, entries: int) -> list[dict[str, Any]]:
 def encode_content(content: dict[str, Any]) -> bytes:
     """Return one event's content as the JSON that `pack` joins."""
     return dumps(content)
+
+
+def _compress(text: bytes) -> bytes:
+    compressor: zstandard.ZstdCompressor | None = getattr(_ours, "compressor", None)
+    if compressor is None:
+        compressor = _ours.compressor = zstandard.ZstdCompressor(level=3)
+    return compressor.compress(text)
 
 
 def _packed(chunk: Chunk, vault: Vault) -> bytes:

@@ -180,6 +180,11 @@ class Committer:
             _rollback(connection)
             raise
 
+    def recount_shares(self, runs: Sequence[tuple[str, str]]) -> None:
+        """Tell runs (tenant, run id) what counts of them, after events were taken away; inside a transaction."""
+        self._shares.recount(self._database.connection, runs, now_ns())
+        self.unfolded += 2 * len(runs)
+
     def recover(self, error: BaseException) -> None:
         """Open the file again when DuckDB will answer nothing more until then; the next commit tries again if not."""
         if not isinstance(error, _NEEDS_REOPENING):

@@ -48,13 +48,6 @@ class Checked(NamedTuple):
     content: bytes | None = None
 
 
-class ErasedLeaf(NamedTuple):
-    """A leaf whose event an erasure is about."""
-
-    leaf_index: int
-    erasure_id: str
-
-
 def read_rows(cursor: duckdb.DuckDBPyConnection, tenant: str, first: int, end: int) -> pa.Table:
     """Return the events whose leaves stand in [first, end) of a tenant's log, in order: envelope, id and places.
 
@@ -79,20 +72,22 @@ def check_contents(
     commitments = rows.column("commitment").to_pylist()
     received = rows.column("received_at").to_pylist()
     checked = [Checked("none" if chunk is None else "missing") for chunk in chunks]
-    of_chunk: dict[uuid.UUID, list[int]] = {}
+    of_chunk: dict[bytes, list[int]] = {}
     for row, chunk in enumerate(chunks):
         if chunk is not None:
-            of_chunk.setdefault(uuid.UUID(bytes=chunk), []).append(row)
+            of_chunk.setdefault(chunk, []).append(row)
     wanted = list(of_chunk)
     for start in range(0, len(wanted), _CHUNKS_AT_ONCE):
         part = wanted[start : start + _CHUNKS_AT_ONCE]
         times = [received[row] for chunk in part for row in of_chunk[chunk]]
-        cursor.execute(_CHUNKS, {"chunks": part, "since": min(times), "until": max(times)})
+        cursor.execute(
+            _CHUNKS, {"chunks": [uuid.UUID(bytes=chunk) for chunk in part], "since": min(times), "until": max(times)}
+        )
         found = [(Chunk(*row), received_at) for *row, received_at in cursor.fetchall()]
         vault.prepare(chunk.key_id for chunk, _ in found)
         for chunk, received_at in found:
             entries: Sequence[Entry] | ContentState = "gone" if chunk.body is None else _entries(chunk, vault)
-            for row in of_chunk[chunk.chunk_id]:
+            for row in of_chunk[chunk.chunk_id.bytes]:
                 if received_at != received[row]:
                     checked[row] = Checked("altered")
                     continue
@@ -100,8 +95,8 @@ def check_contents(
     return checked
 
 
-def read_erased(cursor: duckdb.DuckDBPyConnection, tenant: str, first: int, end: int) -> list[ErasedLeaf]:
-    """Return the leaves in [first, end) that erasures are about, by their frozen manifests."""
+def read_erased(cursor: duckdb.DuckDBPyConnection, tenant: str, first: int, end: int) -> dict[int, list[str]]:
+    """Return the erasures that the leaves in [first, end) fell under, by leaf, as their frozen manifests have it."""
     cursor.execute(
         """
         SELECT leaf_index, erasure_id
@@ -111,7 +106,10 @@ def read_erased(cursor: duckdb.DuckDBPyConnection, tenant: str, first: int, end:
         """,
         {"tenant": tenant, "first": first, "end": end},
     )
-    return [ErasedLeaf(*row) for row in cursor.fetchall()]
+    found: dict[int, list[str]] = {}
+    for leaf_index, erasure_id in cursor.fetchall():
+        found.setdefault(leaf_index, []).append(erasure_id)
+    return found
 
 
 # By the events first: their times are what the leaves commit to.

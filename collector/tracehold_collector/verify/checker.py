@@ -7,12 +7,14 @@ the third, that one was altered; so a single altered row is told from an altered
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tracehold_collector.audit.leaves import EVENT, HASH_BYTES, event_digests, leaf_hashes
 from tracehold_collector.audit.merkle import Frontier, root_of
@@ -22,6 +24,12 @@ from tracehold_collector.verify.window import LogState, Window
 
 COMPLETED: Final = "tracehold.erasure.completed"
 _NS: Final = 1_000_000_000
+_ID_BYTES: Final = 16
+_WELL: Final = frozenset({"none", "intact", "unchecked"})
+"""States of a content that are no reason for an alarm."""
+
+
+_Times = Sequence[int] | npt.NDArray[np.int64]
 
 
 class KnownHead(NamedTuple):
@@ -59,18 +67,34 @@ class Checker:
         self._state = state
         self._heads = [head for head in heads if head.size > frontier.size]
         self._kept = frontier  # the tree by the hashes that the store keeps
-        self._told = frontier.copy()  # the tree by what the events say, where they are there
+        self._told: Frontier | None = None  # the tree by what the events say, from where the two differ on
         self._differs: list[int] = []  # leaves where the two disagree, since the last head that fitted
         self._good = frontier.size
         self._erased_leaves: dict[str, list[bytes]] = {}
-        self._logged: dict[str, dict[str, Any]] = {}
+        self._logged: dict[str, str | None] = {}
         self._full: dict[tuple[int, int], bytes] = {}
         self._latest = 0
         self._names: dict[int, str] = {}
 
     def take(self, window: Window) -> None:
         """Check the next window."""
-        rows = self._rows(window)
+        rows = _Rows(window)
+        self._note_acts(window.rows)
+        if rows.are_as_kept(self._latest):
+            self._take_as_kept(window, rows)
+        else:
+            self._take_apart(window, rows)
+
+    def _take_as_kept(self, window: Window, rows: _Rows) -> None:
+        """All is well with every leaf: nearly always, and then it need not be looked at one by one."""
+        self.report.counts["verified"] += rows.count
+        self.report.unchecked += rows.states.count("unchecked")
+        self._grow(window.first, window.hashes, None, rows.received)
+        self._latest = int(rows.received[-1]) if rows.count else self._latest
+        self.report.end = window.first + rows.count
+
+    def _take_apart(self, window: Window, found: _Rows) -> None:
+        rows = found.by_leaf()
         kept = [window.hashes[at : at + HASH_BYTES] for at in range(0, len(window.hashes), HASH_BYTES)]
         told = kept.copy()
         for index, row in rows.items():
@@ -81,7 +105,7 @@ class Checker:
         for place, leaf in enumerate(kept):
             self._judge(window.first + place, leaf, rows.get(window.first + place), window.erased)
             latest.append(self._latest)
-        self._grow(window.first, kept, told, latest)
+        self._grow(window.first, b"".join(kept), b"".join(told), latest)
         self.report.end = window.first + len(kept)
 
     def finish(self, *, whole: bool) -> Report:
@@ -98,44 +122,27 @@ class Checker:
             self._check_erasures()
         return report
 
-    def _rows(self, window: Window) -> dict[int, _Row]:
-        table = window.rows
-        if not table.num_rows:
-            return {}
-        rows = table.combine_chunks()
-        states = rows.column("content_state").to_pylist()
-        said = [state != "none" for state in states]
-        commitments = _commitments(rows)
-        digests = event_digests(rows, commitments, said)
-        ids = rows.column("event_id").to_pylist()
-        received = rows.column("received_at").to_pylist()
-        leaves = leaf_hashes(EVENT, np.asarray(received, dtype=np.int64), b"".join(ids), b"".join(digests))
-        if "content" in rows.column_names:
-            states = _checked_here(rows, states)
-        self._note_acts(rows)
-        return dict(zip(rows.column("leaf_index").to_pylist(), map(_Row, ids, received, leaves, states), strict=True))
-
-    def _judge(self, index: int, kept: bytes, row: _Row | None, erased: Any) -> None:
+    def _judge(self, index: int, kept: bytes, row: _Row | None, erased: Mapping[int, Sequence[str]]) -> None:
         report = self.report
-        erasure_id = erased.get(index)
-        if erasure_id is not None:
+        erasures = erased.get(index, ())
+        for erasure_id in erasures:
             self._erased_leaves.setdefault(erasure_id, []).append(kept)
         if row is None:
-            if erasure_id is None:
+            if not erasures:
                 report.counts["missing"] += 1
                 report.alarm(Finding("missing", index, None, "its event is gone, and no erasure took it"))
             else:
-                self._count_erased(erasure_id)
+                self._count_erased(erasures)
             return
         self._check_time(index, row)
         if row.leaf != kept:
             self._differs.append(index)
             self._names[index] = str(uuid.UUID(bytes=row.event_id))
-        elif row.content_state in {"none", "intact", "unchecked"}:
+        elif row.content_state in _WELL:
             report.counts["verified"] += 1
             report.unchecked += row.content_state == "unchecked"
-        elif erasure_id is not None:
-            self._count_erased(erasure_id)
+        elif erasures:
+            self._count_erased(erasures)
         else:
             self._alarm_content(index, row)
 
@@ -153,9 +160,10 @@ class Checker:
         self.report.counts["altered"] += 1
         self.report.alarm(Finding("altered", index, self._names.pop(index, None), what))
 
-    def _count_erased(self, erasure_id: str) -> None:
-        erasure = self._state.erasures.get(erasure_id)
-        self.report.counts["expired" if erasure is not None and erasure.expired else "erased"] += 1
+    def _count_erased(self, erasures: Sequence[str]) -> None:
+        known = [self._state.erasures.get(erasure_id) for erasure_id in erasures]
+        expired = all(erasure is not None and erasure.expired for erasure in known)
+        self.report.counts["expired" if expired else "erased"] += 1
 
     def _check_time(self, index: int, row: _Row) -> None:
         """Commits have growing times: an event that was put in later under an earlier time is out of order."""
@@ -164,54 +172,47 @@ class Checker:
             self.report.alarm(Finding("altered", index, event_id, "it claims to have come before the events before it"))
         self._latest = max(self._latest, row.received_at)
 
-    def _grow(self, first: int, kept: list[bytes], told: list[bytes], latest: list[int]) -> None:
-        """Let both trees grow from head to head."""
+    def _grow(self, first: int, kept: bytes, told: bytes | None, latest: _Times) -> None:
+        """Let the trees grow from head to head; `told` is `None` where the events say what is kept."""
+        if told is not None and told != kept and self._told is None:
+            self._told = self._kept.copy()
         at = first
-        end = first + len(kept)
+        end = first + len(kept) // HASH_BYTES
         while at < end:
             upto = min(end, self._heads[0].size) if self._heads else end
-            for level, index, hashes in self._kept.extend(b"".join(kept[at - first : upto - first])):
+            part = slice((at - first) * HASH_BYTES, (upto - first) * HASH_BYTES)
+            for level, index, hashes in self._kept.extend(kept[part]):
                 for place in range(len(hashes) // HASH_BYTES):
                     self._full[level, index + place] = hashes[place * HASH_BYTES : (place + 1) * HASH_BYTES]
-            self._told.extend(b"".join(told[at - first : upto - first]))
+            if self._told is not None:
+                self._told.extend((kept if told is None else told)[part])
             at = upto
             while self._heads and self._heads[0].size == at:
-                self._hold(self._heads.pop(0), latest[at - first - 1])
+                self._hold(self._heads.pop(0), int(latest[at - first - 1]))
 
     def _hold(self, head: KnownHead, latest: int) -> None:
         """Hold both trees against a signed head; `latest` is when the last event that it covers came."""
         report = self.report
         if head.signed_at is not None and latest >= _NS * (head.signed_at + 1):
-            report.alarm(
-                Finding(
-                    "altered", head.size - 1, None, "a tree head that covers it was signed before it came, by its time"
-                )
-            )
-        fits_kept, fits_told = self._kept.root() == head.root, self._told.root() == head.root
-        if fits_kept:
-            for index in self._differs:
-                self._alarm_row(index, "the event is not what was recorded: its leaf in the signed log is another")
-            self._told = self._kept.copy()
-        elif fits_told:
-            for index in self._differs:
-                self._alarm_row(index, "the event stands; the hash that the store keeps of its leaf was altered")
-            self._kept = self._told.copy()
+            what = "a tree head that covers it was signed before it came, by its time"
+            report.alarm(Finding("altered", head.size - 1, None, what))
+        fits = True
+        if self._kept.root() == head.root:
+            what = "the event is not what was recorded: its leaf in the signed log is another"
+        elif self._told is not None and self._told.root() == head.root:
+            what = "the event stands; the hash that the store keeps of its leaf was altered"
+            self._kept = self._told
         else:
-            report.alarm(
-                Finding(
-                    "altered",
-                    self._good,
-                    None,
-                    f"leaves {self._good} to {head.size - 1} are not those that the tree head of size {head.size} was "
-                    "signed over: one or more of them were altered together with their hashes, added or taken out",
-                )
-            )
-            for index in self._differs:
-                self._alarm_row(index, "the event is not what its leaf in the log says")
+            fits = False
+            what = "the event is not what its leaf in the log says"
+            report.alarm(Finding("altered", self._good, None, _bracket(self._good, head.size)))
+        for index in self._differs:
+            self._alarm_row(index, what)
         self._differs.clear()
         self._good = head.size
-        report.heads += fits_kept or fits_told
-        if fits_kept or fits_told:
+        if fits:
+            self._told = None
+            report.heads += 1
             report.covered = head.size
 
     def _check_around(self) -> None:
@@ -253,11 +254,10 @@ class Checker:
     def _check_erasures(self) -> None:
         """An erasure is one only if the log says so, with the root over exactly these leaves."""
         for erasure_id, leaves in self._erased_leaves.items():
-            logged = self._logged.get(erasure_id)
             erasure = self._state.erasures.get(erasure_id)
-            if logged is None and erasure is not None and erasure.root is None:
+            if erasure_id not in self._logged and erasure is not None and erasure.root is None:
                 self.report.notes.append(f"erasure {erasure_id} is under way: {len(leaves)} leaves")
-            elif logged is None or logged.get("root") != root_of(b"".join(leaves)).hex():
+            elif self._logged.get(erasure_id) != root_of(b"".join(leaves)).hex():
                 what = (
                     f"erasure {erasure_id} claims {len(leaves)} leaves that the log does not say it took: they were "
                     "taken out by other hands"
@@ -265,25 +265,66 @@ class Checker:
                 self.report.alarm(Finding("missing", None, None, what))
 
     def _note_acts(self, rows: pa.Table) -> None:
-        types = rows.column("type").to_pylist()
-        if COMPLETED not in types:
-            return
-        sources = rows.column("source").to_pylist()
-        for place, kind in enumerate(types):
-            if kind == COMPLETED and sources[place] == "collector":
-                attributes = orjson.loads(rows.column("attributes")[place].as_py() or "{}")
-                erasure_id = attributes.get("tracehold.erasure.id")
-                self._logged[str(erasure_id)] = {"root": attributes.get("tracehold.erasure.root")}
+        acts = rows.filter(pc.and_(pc.equal(rows["type"], COMPLETED), pc.equal(rows["source"], "collector")))
+        for run_id, text in zip(acts.column("run_id").to_pylist(), acts.column("attributes").to_pylist(), strict=True):
+            root = orjson.loads(text or "{}").get("tracehold.erasure.root")
+            self._logged.setdefault(run_id.removeprefix("erasure:"), root)
 
 
-def _commitments(rows: pa.Table) -> bytes:
-    """The commitments one behind the other; one of another length is as wrong as any, and must not move the others."""
-    return b"".join(
-        [
-            value if value is not None and len(value) == HASH_BYTES else bytes(HASH_BYTES)
-            for value in rows.column("commitment").to_pylist()
-        ]
+def _bracket(first: int, end: int) -> str:
+    return (
+        f"leaves {first} to {end - 1} are not those that the tree head of size {end} was signed over: one or more of "
+        "them were altered together with their hashes, added or taken out"
     )
+
+
+class _Rows:
+    """The events of a window, and the leaves that they should have."""
+
+    def __init__(self, window: Window) -> None:
+        rows = window.rows.combine_chunks()
+        self._window = window
+        self.count = rows.num_rows
+        self.states: list[str] = rows.column("content_state").to_pylist()
+        self.received: npt.NDArray[np.int64] = rows.column("received_at").to_numpy()
+        self._ids = _joined(rows.column("event_id"), _ID_BYTES)
+        self._indexes: npt.NDArray[np.int64] = rows.column("leaf_index").to_numpy()
+        said = np.array([state != "none" for state in self.states], dtype=np.bool_)
+        digests = event_digests(rows, _joined(rows.column("commitment"), HASH_BYTES), said)
+        self._leaves = leaf_hashes(EVENT, self.received, self._ids, b"".join(digests))
+        if "content" in rows.column_names:
+            self.states = _checked_here(rows, self.states)
+
+    def are_as_kept(self, latest: int) -> bool:
+        """Whether each leaf has its event, which says what was committed to and came in its turn."""
+        first = self._window.first
+        return bool(
+            not self._window.erased
+            and set(self.states) <= _WELL
+            and self.count * HASH_BYTES == len(self._window.hashes)
+            and (self._indexes == np.arange(first, first + self.count)).all()
+            and (not self.count or self.received[0] >= latest)
+            and (np.diff(self.received) >= 0).all()
+            and b"".join(self._leaves) == self._window.hashes
+        )
+
+    def by_leaf(self) -> dict[int, _Row]:
+        """Return each event by the index it claims."""
+        ids = [self._ids[at : at + _ID_BYTES] for at in range(0, len(self._ids), _ID_BYTES)]
+        rows = map(_Row, ids, self.received.tolist(), self._leaves, self.states)
+        return dict(zip(self._indexes.tolist(), rows, strict=True))
+
+
+def _joined(column: pa.ChunkedArray, width: int) -> bytes:
+    """Values of `width` bytes one behind the other; one of another length is as wrong as any, and moves no other."""
+    whole = column.combine_chunks()
+    if not whole.null_count and len(whole):
+        sizes = pc.unique(pc.binary_length(whole)).to_pylist()
+        if sizes == [width]:
+            start = np.frombuffer(whole.buffers()[1], dtype=np.int32)[whole.offset]
+            return bytes(whole.buffers()[2][int(start) : int(start) + width * len(whole)])
+    values = whole.to_pylist()
+    return b"".join([value if value is not None and len(value) == width else bytes(width) for value in values])
 
 
 def _checked_here(rows: pa.Table, states: list[str]) -> list[str]:

@@ -19,6 +19,9 @@ from tracehold_collector.api.reads import MAX_CONTENTS
 from tracehold_collector.api.search import MAX_HITS, MAX_SECONDS
 from tracehold_collector.api.sql import CUT_HEADER
 from tracehold_collector.api.tiles import TILE_TYPE
+from tracehold_collector.erasure.holds import HOLD_KINDS
+from tracehold_collector.erasure.record import BASES, MODES, SCOPES
+from tracehold_collector.erasure.request import MAX_NOTE_CHARS
 from tracehold_collector.evidence.bundle import MAX_HEADS, MAX_POPULATION
 from tracehold_collector.evidence.question import PARAMETERS, QUESTIONS
 from tracehold_collector.export.files import FORMS as EXPORT_FORMS
@@ -113,6 +116,43 @@ def _jaeger3(*parameters: Parameter, path: Mapping[str, Schema] | None = None, m
         error={"type": "object"},
     )
 
+
+def _act(body: Schema, *, path: str | None = None) -> Operation:
+    return Operation(
+        {_JSON: {"type": "object"}},
+        path={path: TEXT} if path else {},
+        body={_JSON: body},
+        refusals=(400, 413, 415, 503),
+    )
+
+
+def _object(required: tuple[str, ...] = (), **properties: Schema) -> Schema:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+_NOTHING: Final = _object()
+_ERASURE: Final = _object(
+    ("scope",),
+    tenant=TEXT,
+    scope={"enum": list(SCOPES)},
+    value={"type": "string", "minLength": 1, "maxLength": 40_000},
+    mode={"enum": list(MODES), "default": "scrub"},
+    basis={"enum": [basis for basis in BASES if basis != "retention"], "default": "operator"},
+    received_at=MOMENT,
+    note={"type": "string", "maxLength": MAX_NOTE_CHARS},
+)
+_HOLD: Final = _object(
+    ("scope", "reason"),
+    tenant=TEXT,
+    scope={"enum": list(HOLD_KINDS)},
+    value={"type": "string", "minLength": 1, "maxLength": 1_024},
+    reason={"type": "string", "minLength": 1, "maxLength": 1_000},
+)
 
 _SEARCH: Final = (
     Parameter("service", TEXT, "whose traces", required=True),
@@ -321,6 +361,17 @@ OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
         path=_LOG_PATH,
         refusals=(400, 404, 503),
     ),
+    ("GET", "/api/v1/erasures"): Operation({_JSON: {"type": "object"}}, refusals=(503,)),
+    ("GET", "/api/v1/erasures/{erasure_id}"): Operation(
+        {_JSON: {"type": "object"}}, path={"erasure_id": TEXT}, refusals=(400, 503)
+    ),
+    ("POST", "/api/v1/erasures/preview"): _act(_ERASURE),
+    ("POST", "/api/v1/erasures/request"): _act(_ERASURE),
+    ("POST", "/api/v1/erasures/{erasure_id}/approve"): _act(_NOTHING, path="erasure_id"),
+    ("POST", "/api/v1/erasures/{erasure_id}/refuse"): _act(_NOTHING, path="erasure_id"),
+    ("GET", "/api/v1/holds"): Operation({_JSON: {"type": "object"}}, refusals=(503,)),
+    ("POST", "/api/v1/holds/place"): _act(_HOLD),
+    ("POST", "/api/v1/holds/{hold_id}/release"): _act(_NOTHING, path="hold_id"),
     ("GET", "/api/services"): _jaeger(),
     ("GET", "/api/services/{service}/operations"): _jaeger(
         path={"service": {"type": "string", "minLength": 1}}, missing=True
