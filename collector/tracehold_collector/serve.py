@@ -294,6 +294,7 @@ class CollectorServer:
             pseudonyms=pseudonyms,
             lifecycle=self.lifecycle,
             signer=signer,
+            heads=self.heads,
             erasures=self.erasures,
             forwarder=self.forwarder,
             repricer=self.repricer,

@@ -17,6 +17,7 @@ from tracehold_collector.cli import (
     doctor,
     explain,
     export,
+    export_evidence,
     gaps,
     ingest,
     keys,
@@ -56,6 +57,7 @@ policy.add_to(app)
 controls.add_to(app)
 sql.add_to(app)
 export.add_to(app)
+export_evidence.add_to(app)
 budgets.add_to(app)
 log.add_to(app)
 verify.add_to(app)
