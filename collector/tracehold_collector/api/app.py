@@ -30,6 +30,7 @@ from tracehold_collector.budgets import Budgets
 from tracehold_collector.budgets.watch import BudgetWatch
 from tracehold_collector.core.errors import CollectorError
 from tracehold_collector.core.pseudonyms import Pseudonyms
+from tracehold_collector.erasure.retention import Retention
 from tracehold_collector.erasure.service import Erasures
 from tracehold_collector.forward import Forwarder
 from tracehold_collector.lifecycle import Lifecycle
@@ -56,6 +57,7 @@ def build_app(
     lifecycle: Lifecycle,
     signer: Signer,
     erasures: Erasures,
+    retention: Retention,
     forwarder: Forwarder | None = None,
     repricer: Repricer | None = None,
     watch: BudgetWatch | None = None,
@@ -75,6 +77,7 @@ def build_app(
         pseudonyms: stand for what was looked for, in the access log.
         signer: signs tree heads.
         erasures: what is erased, and what legal holds keep.
+        retention: how long what is kept.
         lifecycle: is told which senders were sent away.
         access_log_file: where it is noted who asked for what.
         repricer: prices stored calls once more when asked.
@@ -96,6 +99,7 @@ def build_app(
     app.state.database = database
     app.state.signer = signer
     app.state.erasures = erasures
+    app.state.retention = retention
     app.state.writer = writer
     app.state.reader = reader
     app.state.intake = intake
@@ -148,6 +152,9 @@ def make_routes() -> list[BaseRoute]:
         Route("/api/v1/holds", erasures_api.list_holds),
         Route("/api/v1/holds/place", erasures_api.place_hold, methods=["POST"]),
         Route("/api/v1/holds/{hold_id}/release", erasures_api.release_hold, methods=["POST"]),
+        Route("/api/v1/retention", erasures_api.list_policies),
+        Route("/api/v1/retention/preview", erasures_api.preview_retention, methods=["POST"]),
+        Route("/api/v1/retention/run", erasures_api.run_retention, methods=["POST"]),
         *jaeger.ROUTES,
         *jaeger_v3.ROUTES,
         Route("/openapi.json", document_endpoint(described)),

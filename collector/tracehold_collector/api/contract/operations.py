@@ -311,6 +311,9 @@ OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
     ("GET", "/api/v1/holds"): Operation({_JSON: {"type": "object"}}, refusals=(503,)),
     ("POST", "/api/v1/holds/place"): _act(_HOLD),
     ("POST", "/api/v1/holds/{hold_id}/release"): _act(_NOTHING, path="hold_id"),
+    ("GET", "/api/v1/retention"): Operation({_JSON: {"type": "object"}}),
+    ("POST", "/api/v1/retention/preview"): _act(_NOTHING),
+    ("POST", "/api/v1/retention/run"): _act(_NOTHING),
     ("GET", "/api/services"): _jaeger(),
     ("GET", "/api/services/{service}/operations"): _jaeger(
         path={"service": {"type": "string", "minLength": 1}}, missing=True
