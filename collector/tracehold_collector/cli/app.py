@@ -14,6 +14,7 @@ from tracehold_collector.cli import (
     ask,
     budgets,
     doctor,
+    erase,
     explain,
     export,
     gaps,
@@ -21,6 +22,8 @@ from tracehold_collector.cli import (
     keys,
     log,
     prices,
+    retention,
+    sealing,
     search,
     serving,
     sql,
@@ -53,6 +56,9 @@ export.add_to(app)
 budgets.add_to(app)
 log.add_to(app)
 verify.add_to(app)
+erase.add_to(app)
+retention.add_to(app)
+sealing.add_to(app)
 prices.add_to(app)
 keys.add_to(app)
 access.add_to(app)

@@ -29,18 +29,11 @@ from tracehold_collector.erasure.emptying import empty_cells
 from tracehold_collector.erasure.keys import Sealer
 from tracehold_collector.erasure.leaves import erased_root
 from tracehold_collector.erasure.manifest import freeze
-from tracehold_collector.erasure.record import (
-    Canaries,
-    ErasureRecord,
-    PlaceCount,
-    Recipient,
-    Stayed,
-    Step,
-    load_erasures,
-)
+from tracehold_collector.erasure.record import Canaries, ErasureRecord, PlaceCount, Recipient, Stayed, load_erasures
 from tracehold_collector.erasure.request import scope_of
 from tracehold_collector.erasure.selection import choose, forget_chosen, size_of_chosen
 from tracehold_collector.erasure.steps import tell
+from tracehold_collector.erasure.words import Step
 from tracehold_collector.sealing.keystore import ListedErasure
 from tracehold_collector.store.committer import Committer
 from tracehold_collector.store.database import Database

@@ -17,9 +17,8 @@ from tracehold_collector.api.log import CONTENTS
 from tracehold_collector.api.reads import MAX_CONTENTS
 from tracehold_collector.api.search import MAX_HITS, MAX_SECONDS
 from tracehold_collector.api.sql import CUT_HEADER
-from tracehold_collector.erasure.holds import HOLD_KINDS
-from tracehold_collector.erasure.record import BASES, MODES, SCOPES
 from tracehold_collector.erasure.request import MAX_NOTE_CHARS
+from tracehold_collector.erasure.words import BASES, HOLD_KINDS, MODES, SCOPES
 from tracehold_collector.export.files import FORMS as EXPORT_FORMS
 from tracehold_collector.export.selection import FIELDS, MAX_CHARS
 from tracehold_collector.search.needle import MAX_TEXT_CHARS
