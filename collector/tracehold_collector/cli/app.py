@@ -13,6 +13,7 @@ from tracehold_collector.cli import (
     access,
     ask,
     budgets,
+    controls,
     doctor,
     erase,
     explain,
@@ -21,8 +22,10 @@ from tracehold_collector.cli import (
     ingest,
     keys,
     log,
+    policy,
     prices,
     retention,
+    review,
     sealing,
     search,
     serving,
@@ -51,6 +54,9 @@ ask.add_to(app)
 search.add_to(app)
 tail.add_to(app)
 gaps.add_to(app)
+review.add_to(app)
+policy.add_to(app)
+controls.add_to(app)
 sql.add_to(app)
 export.add_to(app)
 budgets.add_to(app)

@@ -94,7 +94,7 @@ def request(
     """Show what an erasure would come to, ask, and have it carried out. It cannot be undone.
 
     Once asked for, it goes on whatever becomes of this command; Ctrl-C only stops the waiting. Examples: tracehold
-    erase request subject - --mode delete --basis gdpr-17-1-a < id.txt; tracehold erase request run run-42 --yes
+    erase request run run-42; tracehold erase request subject - --mode delete --basis gdpr-17-1-a --yes < id.txt
     """
     body = _body(scope, value, mode, basis, tenant)
     with Client(url) as client:

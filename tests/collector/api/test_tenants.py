@@ -280,6 +280,10 @@ def addresses() -> Iterator[tuple[str, dict[str, Any]]]:
         yield "/api/v1/export/events", {"format": form}
         yield "/api/v1/export/events", {"format": form, "with_content": "true"}
         yield "/api/v1/export/events", {"format": form, "tenant": "x"}
+    for number in range(1, 7):
+        yield f"/api/v1/reviews/{number:032x}", {}
+        yield f"/api/v1/reviews/{number:032x}", {"tenant": "x"}
+    yield "/api/v1/review-days/2026-05-01", {}
     yield "/api/v1/sql", {}
     yield "/api/v1/search/content", {"text": "mark"}
     yield "/api/v1/search/content", {"text": "mark", "tenant": "x"}
