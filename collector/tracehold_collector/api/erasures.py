@@ -12,7 +12,7 @@ from tracehold.core.clock import now_ns
 from tracehold_collector.api.access import principal_of
 from tracehold_collector.api.noting import note_parameters, note_rows, note_tenant
 from tracehold_collector.api.objects import read_object
-from tracehold_collector.core.errors import QueryError
+from tracehold_collector.core.errors import NotFoundError
 from tracehold_collector.core.times import iso_utc
 from tracehold_collector.erasure.record import ErasureRecord
 from tracehold_collector.erasure.retention import Retention
@@ -36,7 +36,7 @@ async def get_erasure(request: Request) -> Response:
     wanted = [request.path_params["erasure_id"]]
     found = await asyncio.to_thread(_erasures(request).records, principal_of(request).tenants, wanted)
     if not found:
-        raise QueryError("there is no erasure of this id; /api/v1/erasures lists them")
+        raise NotFoundError("there is no erasure of this id; /api/v1/erasures lists them")
     return _answer(request, found[0])
 
 

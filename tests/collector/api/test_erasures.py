@@ -63,9 +63,9 @@ def test_a_request_is_previewed_made_and_seen_by_who_may(serve: Serve, keys: dic
     assert [row["id"] for row in _ask(server, keys["auditor"], "/api/v1/erasures").json()["erasures"]] == [record["id"]]
     # Another tenant's officer sees nothing of it, and audit is no permission to erase.
     assert _ask(server, keys["other"], "/api/v1/erasures").json() == {"erasures": []}
-    assert _ask(server, keys["other"], f"/api/v1/erasures/{record['id']}").status_code == 400
+    assert _ask(server, keys["other"], f"/api/v1/erasures/{record['id']}").status_code == 404
     assert _ask(server, keys["auditor"], "/api/v1/erasures/request", body).status_code == 403
-    assert _ask(server, keys["other"], "/api/v1/erasures/request", body | {"tenant": "acme"}).status_code == 400
+    assert _ask(server, keys["other"], "/api/v1/erasures/request", body | {"tenant": "acme"}).status_code == 403
     with server.database.cursor() as cursor:
         assert cursor.execute("SELECT tenant, count(*) FROM events WHERE source = 'tracer' GROUP BY 1").fetchall() == [
             ("globex", 1)
@@ -99,7 +99,7 @@ def test_holds_are_placed_listed_and_released(serve: Serve, keys: dict[str, str]
     assert (placed["placed_by"], placed["active"], placed["scope"]) == ("counsel", True, "tenant")
     record = _ask(server, keys["dpo"], "/api/v1/erasures/request", {"scope": "run", "value": "run-1"}).json()
     assert server.erasures.wait(record["id"], 30).refused_why == "hold"
-    assert _ask(server, keys["other"], f"/api/v1/holds/{placed['id']}/release", {}).status_code == 400
+    assert _ask(server, keys["other"], f"/api/v1/holds/{placed['id']}/release", {}).status_code == 404
     released = _ask(server, keys["dpo"], f"/api/v1/holds/{placed['id']}/release", {}).json()
     assert (released["released_by"], released["active"]) == ("dpo", False)
     assert [hold["active"] for hold in _ask(server, keys["auditor"], "/api/v1/holds").json()["holds"]] == [False]
@@ -111,7 +111,7 @@ def test_in_strict_mode_a_second_key_approves(serve: Serve, keys: dict[str, str]
     record = _ask(server, keys["dpo"], "/api/v1/erasures/request", {"scope": "run", "value": "run-1"}).json()
     assert record["status"] == "waiting for approval"
     own = _ask(server, keys["dpo"], f"/api/v1/erasures/{record['id']}/approve", {})
-    assert (own.status_code, "somebody else" in own.text) == (400, True)
+    assert (own.status_code, "somebody else" in own.text) == (403, True)
     assert _ask(server, keys["counsel"], f"/api/v1/erasures/{record['id']}/approve", {}).status_code == 200
     assert server.erasures.wait(record["id"], 30).approver == "counsel"
 

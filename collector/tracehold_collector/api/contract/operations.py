@@ -118,7 +118,7 @@ def _act(body: Schema, *, path: str | None = None) -> Operation:
         {_JSON: {"type": "object"}},
         path={path: TEXT} if path else {},
         body={_JSON: body},
-        refusals=(400, 413, 415, 503),
+        refusals=(400, 404, 409, 413, 415, 503),
     )
 
 
@@ -305,7 +305,7 @@ OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
     ),
     ("GET", "/api/v1/erasures"): Operation({_JSON: {"type": "object"}}, refusals=(503,)),
     ("GET", "/api/v1/erasures/{erasure_id}"): Operation(
-        {_JSON: {"type": "object"}}, path={"erasure_id": TEXT}, refusals=(400, 503)
+        {_JSON: {"type": "object"}}, path={"erasure_id": TEXT}, refusals=(404, 503)
     ),
     ("POST", "/api/v1/erasures/preview"): _act(_ERASURE),
     ("POST", "/api/v1/erasures/request"): _act(_ERASURE),
