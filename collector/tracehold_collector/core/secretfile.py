@@ -65,7 +65,7 @@ def load_or_create_key(
     """
     try:
         if may_create and not path.exists():
-            _create(path)
+            create_secret(path, secrets.token_hex(KEY_BYTES))
         key = bytes.fromhex(path.read_text(encoding="ascii"))
     except (OSError, ValueError) as error:
         raise StoreError(
@@ -76,16 +76,56 @@ def load_or_create_key(
     return key
 
 
-def _create(path: Path) -> None:
-    own = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    descriptor = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(secrets.token_hex(KEY_BYTES))
-        file.flush()
-        os.fsync(file.fileno())
+def create_secret(path: Path, text: str) -> None:
+    """Write a secret that is not there yet, for its owner alone; when another process is first, its text stays.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    own = _write_aside(path, text)
     try:
         os.link(own, path)
     except FileExistsError:
         pass  # another process was first; its key is the store's
     finally:
         own.unlink()
+    _sync_folder(path)
+
+
+def replace_secret(path: Path, text: str) -> None:
+    """Put another text in the place of a secret, all of it or nothing, with the owner it had.
+
+    Whoever replaces what it has read holds a lock meanwhile.
+
+    Raises:
+        OSError: it cannot be written; the old text stands.
+    """
+    own = _write_aside(path, text)
+    try:
+        if os.geteuid() == 0:  # the collector may run as somebody else, and must read what root wrote
+            was = path.stat()
+            os.chown(own, was.st_uid, was.st_gid)
+        own.replace(path)
+    except BaseException:
+        own.unlink(missing_ok=True)
+        raise
+    _sync_folder(path)
+
+
+def _write_aside(path: Path, text: str) -> Path:
+    own = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    descriptor = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    return own
+
+
+def _sync_folder(path: Path) -> None:
+    """Make the name as durable as the bytes."""
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
