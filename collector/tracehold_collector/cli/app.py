@@ -25,6 +25,7 @@ from tracehold_collector.cli import (
     serving,
     sql,
     tail,
+    verify,
 )
 
 EXIT_FAILED = 1
@@ -51,6 +52,7 @@ sql.add_to(app)
 export.add_to(app)
 budgets.add_to(app)
 log.add_to(app)
+verify.add_to(app)
 prices.add_to(app)
 keys.add_to(app)
 access.add_to(app)

@@ -5,7 +5,8 @@ The table `erasures` has one row a step, and none is changed. An erasure is at t
     requested -> approved -> frozen -> unreadable -> emptied -> completed -> bytes_gone -> scanned
              \-> refused   (by the second person, by a legal hold that was placed meanwhile, or withdrawn)
 
-`approved` is there in strict mode only. A step that failed is tried again, and tells of it in a row `failed`.
+`approved` is there in strict mode only. Sealing again and emptying tell of each `lot`. A step that failed is tried
+again, and tells of it in a row `failed`.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ Step = Literal[
     "refused",
     "frozen",
     "unreadable",
+    "lot",
     "emptied",
     "completed",
     "bytes_gone",
@@ -155,9 +157,11 @@ class ErasureRecord:
         scope: what kind of thing was to be erased.
         scope_value: which one: a pseudonym for a subject or a session, the id of a run, the ids of events with commas
             between, a time for an age; `None` for a tenant.
+        policy, agent, not_agents, kinds: of a retention policy, its name and what it is limited to.
         mode: `scrub` (what was said) or `delete` (that it was, too).
         basis: on what ground.
         requester: the name of the key that asked for it, or of the policy.
+        requester_key: the public part of that key; `None` without keys, and of a policy.
         approver: the second person's; in strict mode only.
         strict: whether a second person was needed.
         received_at: when the person asked, as stated; else when it was requested here.
@@ -188,6 +192,11 @@ class ErasureRecord:
     received_at: int
     due_at: int
     requested_at: int
+    requester_key: str | None = None
+    policy: str | None = None
+    agent: str | None = None
+    not_agents: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
     strict: bool = False
     approver: str | None = None
     approved_at: int | None = None
@@ -279,13 +288,16 @@ def load_erasures(
 
 
 def _record(erasure_id: str, told: Sequence[tuple[Step, int, str, dict[str, Any]]]) -> ErasureRecord:
-    values: dict[str, Any] = {"id": erasure_id, "tenant": told[0][2]}
+    values: dict[str, Any] = {"id": erasure_id, "tenant": told[0][2], "scope_value": None}
     for step, at, _, details in told:
         values |= _READ[step](at, details)
+    values.setdefault("unreadable_since", values.get("bytes_gone_since"))
     failed = [details for step, _, _, details in told if step == "failed"]
     values["failures"] = len(failed)
     values["last_error"] = failed[-1].get("error") if failed else None
     values["steps"] = tuple((step, at) for step, at, _, _ in told)
+    for name in ("not_agents", "kinds"):
+        values[name] = tuple(values.get(name, ()))
     values["places"] = tuple(PlaceCount(**place) for place in values.get("places", ()))
     values["stayed"] = tuple(Stayed(**stayed) for stayed in values.get("stayed", ()))
     values["recipients"] = tuple(Recipient(**recipient) for recipient in values.get("recipients", ()))
@@ -302,11 +314,12 @@ _READ: Final[dict[Step, Callable[[int, dict[str, Any]], dict[str, Any]]]] = {
     "approved": lambda at, details: {"approved_at": at, **details},
     "refused": lambda at, details: {"refused_at": at, **details},
     "frozen": lambda at, details: {"started_at": at, **details},
-    "unreadable": lambda at, _: {"unreadable_since": at},
+    "unreadable": lambda at, details: {} if details.get("unsealed") else {"unreadable_since": at},
+    "lot": lambda _, __: {},
     "emptied": lambda _, __: {},
     "completed": _completed,
     "bytes_gone": lambda at, _: {"bytes_gone_since": at},
     "scanned": lambda _, details: {"canaries": Canaries(**details)},
     "failed": lambda _, __: {},
 }
-"""What each step adds. Later steps win: `unreadable` of content that was not sealed is told by `bytes_gone`."""
+"""What each step adds. Content from before there were keys could be read until `bytes_gone`."""

@@ -70,6 +70,7 @@ class EventExport:
         if ended_only:
             condition += " AND status <> 'started'"
         self._where = f"FROM {table} WHERE {condition}"
+        self._vault = database.vault
         self._stack = contextlib.ExitStack()
         try:
             self._cursor = self._stack.enter_context(database.cursor())
@@ -118,7 +119,7 @@ class EventExport:
             for row, chunk in enumerate(chunks)
             if chunk is not None
         }
-        found, beyond = unpack(self._beside, places, MAX_PACKED_BYTES)
+        found, beyond = unpack(self._beside, self._vault, places, MAX_PACKED_BYTES)
         if beyond and batch.num_rows > 1:
             middle = batch.num_rows // 2
             found.clear()

@@ -41,7 +41,8 @@ CREATE TABLE erasures (
     mode         TEXT    NOT NULL,       -- scrub, delete
     at           INTEGER NOT NULL,
     runs         BLOB    NOT NULL,       -- keyed digests, 16 bytes each
-    events       BLOB    NOT NULL        -- event ids, 16 bytes each
+    events       BLOB    NOT NULL,       -- event ids, 16 bytes each
+    request      TEXT    NOT NULL        -- JSON: what was asked for
 ) STRICT;
 CREATE TABLE backups (
     path         TEXT    NOT NULL,

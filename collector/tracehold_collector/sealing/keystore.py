@@ -66,7 +66,8 @@ class ListedErasure:
         at_ns: when it was listed; UTC nanoseconds.
         runs: keyed digests of the runs that were erased whole, 16 bytes each: a name chosen by a sender may tell of a
             person, and must not outlive the erasure here.
-        events: ids of the events that were erased one by one, 16 bytes each.
+        events: ids of the events that were erased, 16 bytes each.
+        request: what was asked for, as JSON of ids and words of our own.
     """
 
     erasure_id: str
@@ -75,6 +76,7 @@ class ListedErasure:
     at_ns: int
     runs: tuple[bytes, ...] = ()
     events: tuple[bytes, ...] = ()
+    request: str = "{}"
 
 
 @dataclass(frozen=True, slots=True)

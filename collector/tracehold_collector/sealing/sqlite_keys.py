@@ -124,7 +124,7 @@ class SqliteKeyStore:
         """Add it to the list."""
         with self._locked(), self._changing():
             self._connection.execute(
-                "INSERT OR IGNORE INTO erasures VALUES (?, ?, ?, ?, ?, ?)",
+                "INSERT OR IGNORE INTO erasures VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (
                     erasure.erasure_id,
                     erasure.tenant,
@@ -132,6 +132,7 @@ class SqliteKeyStore:
                     erasure.at_ns,
                     b"".join(erasure.runs),
                     b"".join(erasure.events),
+                    erasure.request,
                 ),
             )
 
@@ -237,10 +238,10 @@ class SqliteKeyStore:
 
     def _listed(self, erasure_id: str) -> ListedErasure:
         row = self._connection.execute(
-            "SELECT tenant, mode, at, runs, events FROM erasures WHERE erasure_id = ?", (erasure_id,)
+            "SELECT tenant, mode, at, runs, events, request FROM erasures WHERE erasure_id = ?", (erasure_id,)
         ).fetchone()
-        tenant, mode, at_ns, runs, events = row
-        return ListedErasure(erasure_id, tenant, mode, at_ns, _cut(runs), _cut(events))
+        tenant, mode, at_ns, runs, events, request = row
+        return ListedErasure(erasure_id, tenant, mode, at_ns, _cut(runs), _cut(events), request)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

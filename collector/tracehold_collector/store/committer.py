@@ -20,7 +20,9 @@ from tracehold_collector.store.columns import Cost, cost_table
 from tracehold_collector.store.conflicts import COMPARED, conflicts
 from tracehold_collector.store.database import Database
 from tracehold_collector.store.erased import ErasedIds, RunDigest, plain_digest
+from tracehold_collector.store.log import LogWriter
 from tracehold_collector.store.rows import Rows, encode
+from tracehold_collector.store.sealed import seal_batch
 from tracehold_collector.store.seen import SeenIds, Unsure
 from tracehold_collector.store.shares import UsageShares
 from tracehold_collector.store.tables import Table
@@ -31,6 +33,7 @@ _SQL: Final = resources.files("tracehold_collector.store.sql")
 _FOLD_RUN_DELTAS: Final = (_SQL / "fold_run_deltas.sql").read_text()
 _ADD_COSTS: Final = (_SQL / "add_costs.sql").read_text()
 
+_TABLES: Final = ("events", "run_deltas", "contents", "log_hashes")
 _ID_BYTES: Final = 16
 _LOAD_ROWS: Final = 1 << 18
 
@@ -100,6 +103,7 @@ class Committer:
         database: the open store.
         on_commit: called with the new records of each commit, after it; must not block. What it raises is logged.
         run_digest: how runs that were erased are remembered.
+        audit_log: whether events get a place in their tenant's log.
     """
 
     def __init__(
@@ -108,10 +112,12 @@ class Committer:
         on_commit: Callable[[Sequence[Record]], None] | None = None,
         *,
         run_digest: RunDigest = plain_digest,
+        audit_log: bool = True,
     ) -> None:
         self.stats = CommitStats()
         self._database = database
         self._run_digest = run_digest
+        self._audit_log = audit_log
         self._on_commit = on_commit
         self._seen = SeenIds()
         self._open()
@@ -175,6 +181,11 @@ class Committer:
             _rollback(connection)
             raise
 
+    def recount_shares(self, runs: Sequence[tuple[str, str]]) -> None:
+        """Tell runs (tenant, run id) what counts of them, after events were taken away; inside a transaction."""
+        self._shares.recount(self._database.connection, runs, now_ns())
+        self.unfolded += 2 * len(runs)
+
     def recover(self, error: BaseException) -> None:
         """Open the file again when DuckDB will answer nothing more until then; the next commit tries again if not."""
         if not isinstance(error, _NEEDS_REOPENING):
@@ -207,9 +218,10 @@ class Committer:
     def attach(self) -> None:
         """Go on with the same rows in another file: what is known of them stays true."""
         connection = self._database.connection
-        self._tables = {name: Table(connection, name) for name in ("events", "run_deltas", "contents")}
+        self._tables = {name: Table(connection, name) for name in _TABLES}
         self._shares = UsageShares(connection)
         self.erased = ErasedIds(connection, self._run_digest)
+        self.log = LogWriter(connection)
 
     def _open(self) -> None:
         self.attach()
@@ -229,11 +241,15 @@ class Committer:
         # Of two commits the later one has the later time, whatever the clock does: who reads on from there misses none.
         received_at = max(now_ns(), self._last_commit_ns + 1)
         connection = self._database.connection
+        sealed = [seal_batch(self._database.vault, rows.contents) for rows in fresh]
+        leaves = self.log.stage(fresh if self._audit_log else [], received_at)
+        places = {"leaf_index": pa.chunked_array(leaves.indexes)} if leaves.indexes else {}
         connection.execute("BEGIN TRANSACTION")
         try:
-            self._tables["events"].append([rows.events for rows in fresh], received_at)
+            self._tables["events"].append([rows.events for rows in fresh], received_at, places)
             self._tables["run_deltas"].append([rows.deltas for rows in fresh], received_at)
-            self._tables["contents"].append([rows.contents for rows in fresh], received_at)
+            self._tables["contents"].append(sealed, received_at)
+            self._tables["log_hashes"].append([leaves.hashes], received_at)
             self._shares.settle(connection, fresh, received_at)
             connection.execute("COMMIT")
         except BaseException:
@@ -241,6 +257,7 @@ class Committer:
             _rollback(connection)
             raise
         self._last_commit_ns = received_at
+        self.log.settle(leaves)
         for rows in fresh:
             self._seen.add(rows.ids, received_at, received_at)
             self.unfolded += rows.deltas.num_rows

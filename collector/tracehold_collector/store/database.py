@@ -12,12 +12,16 @@ from pathlib import Path
 import duckdb
 
 from tracehold_collector.core.errors import StoreError, StoreLockedError
+from tracehold_collector.sealing.keystore import KeyStore
+from tracehold_collector.sealing.memory_keys import MemoryKeyStore
+from tracehold_collector.sealing.vault import Vault
 from tracehold_collector.store.leases import Leases
 from tracehold_collector.store.migrate import migrate
 from tracehold_collector.store.swap import check_released, put_in_place, remove_leftovers
 
 FILE_NAME = "tracehold.duckdb"
 _LITTLE = "32MB"
+_SEALED = "SELECT 1 FROM contents WHERE key_id IS NOT NULL LIMIT 1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,8 @@ class Database:
     Args:
         path: the DuckDB file; created with its folder when missing. `None` keeps the store in memory, for tests.
         options: how DuckDB runs.
+        keys: opens the key store, once the file is this process's alone; it is told whether there may be none yet. By
+            default one in memory: what is stored can be read as long as this object lives.
 
     Raises:
         StoreLockedError: another process has the file open (FR-51).
@@ -50,16 +56,28 @@ class Database:
         StoreError: the file cannot be opened, or is no store.
     """
 
-    def __init__(self, path: Path | None, options: DatabaseOptions | None = None) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        options: DatabaseOptions | None = None,
+        *,
+        keys: Callable[[bool], KeyStore] = lambda _may_create: MemoryKeyStore(),
+    ) -> None:
         self.path = path
         self._options = options or DatabaseOptions()
         self.leases = Leases()
         self.changes = 0
         self._lock = threading.Lock()
         self.connection = self._open()
-        if path is not None:
-            remove_leftovers(path)  # once the file is ours: they could be another collector's
-        migrate(self.connection)
+        try:
+            if path is not None:
+                remove_leftovers(path)  # once the file is ours: they could be another collector's
+            migrate(self.connection)
+            sealed = self.connection.execute(_SEALED).fetchone()
+            self.vault = Vault(keys(sealed is None))
+        except BaseException:
+            self.connection.close()
+            raise
 
     def cursor(
         self, on_revoke: Callable[[], None] | None = None
@@ -125,6 +143,7 @@ class Database:
         """Write everything into the file and release it; a second call does nothing."""
         with self._lock:
             self.connection.close()
+        self.vault.close()
 
     def _cursor(self) -> duckdb.DuckDBPyConnection:
         with self._lock:

@@ -28,6 +28,7 @@ from tracehold_collector.store.columns import Cost
 from tracehold_collector.store.committer import UNAVAILABLE, CommitStats, Committer, Receipt
 from tracehold_collector.store.database import Database
 from tracehold_collector.store.erased import RunDigest, plain_digest
+from tracehold_collector.store.log import LogWriter
 from tracehold_collector.store.rows import Rows, encode, encode_apart
 
 _log = structlog.get_logger(__name__)
@@ -51,6 +52,7 @@ class WriterOptions:
         fold_after: run deltas written since the last folding that are worth another.
         busy_rest_s: without any silence, run deltas are folded this often all the same. The write-ahead file is bounded
             by DuckDB's own threshold then.
+        audit_log: whether events get a place in their tenant's log.
     """
 
     max_queued: int = 50_000
@@ -60,6 +62,7 @@ class WriterOptions:
     quiet_wal_bytes: int = 4 * 1024 * 1024
     fold_after: int = 2_000
     busy_rest_s: float = 60.0
+    audit_log: bool = True
 
 
 @dataclass(slots=True)
@@ -105,7 +108,7 @@ class Writer:
     ) -> None:
         self._database = database
         self._options = options or WriterOptions()
-        self._committer = Committer(database, on_commit, run_digest=run_digest)
+        self._committer = Committer(database, on_commit, run_digest=run_digest, audit_log=self._options.audit_log)
         self._queue: queue.SimpleQueue[_Submission | None] = queue.SimpleQueue()
         # Beside the queue: senders who wait for an answer come first.
         self._tasks: queue.SimpleQueue[_Task[Any]] = queue.SimpleQueue()
@@ -121,6 +124,11 @@ class Writer:
     def stats(self) -> CommitStats:
         """Counters since the start."""
         return self._committer.stats
+
+    @property
+    def log(self) -> LogWriter:
+        """The audit logs as they are committed."""
+        return self._committer.log
 
     @property
     def queued(self) -> int:

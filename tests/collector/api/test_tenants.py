@@ -285,6 +285,8 @@ def addresses() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "/api/v1/search/content", {"text": "mark", "tenant": "x"}
     for path in ("/api/services", "/api/v3/services", "/api/v1/budgets", "/api/v1/access-log", "/metrics"):
         yield path, {}
+    for path in ("/api/v1/erasures", f"/api/v1/erasures/{1:032x}", "/api/v1/holds"):
+        yield path, {}
 
 
 def test_the_addresses_above_are_all_that_read(shared: Stage) -> None:

@@ -13,14 +13,19 @@ from tracehold_collector.access.reading import ACTIONS, MAX_LINES
 from tracehold_collector.api.contract.schemas import MOMENT, TEXT, Schema, ref
 from tracehold_collector.api.export import COUNT_HEADER
 from tracehold_collector.api.forms import FORMATS
+from tracehold_collector.api.log import CONTENTS
 from tracehold_collector.api.reads import MAX_CONTENTS
 from tracehold_collector.api.search import MAX_HITS, MAX_SECONDS
 from tracehold_collector.api.sql import CUT_HEADER
+from tracehold_collector.erasure.holds import HOLD_KINDS
+from tracehold_collector.erasure.record import BASES, MODES, SCOPES
+from tracehold_collector.erasure.request import MAX_NOTE_CHARS
 from tracehold_collector.export.files import FORMS as EXPORT_FORMS
 from tracehold_collector.export.selection import FIELDS, MAX_CHARS
 from tracehold_collector.search.needle import MAX_TEXT_CHARS
 from tracehold_collector.store.filters import FILTERS, MAX_VALUE_CHARS
 from tracehold_collector.store.following import PAGE_ROWS
+from tracehold_collector.verify.wire import MEDIA_TYPE
 
 BINARY: Final[Schema] = {}
 """OpenAPI 3.1: a body of a binary media type has no schema."""
@@ -70,6 +75,8 @@ FORMAT: Final = Parameter("format", {"enum": list(FORMATS)}, "the form of the an
 _TRACE_ID: Final[Schema] = {"type": "string", "pattern": "^[0-9a-fA-F]{1,32}$"}
 _NUMBER_TEXT: Final[Schema] = {"type": "string", "pattern": "^[0-9]{1,19}$"}
 _FLAG: Final[Schema] = {"enum": ["true", "false"]}
+_LEAF: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": 2**62}
+_TENANT: Final = Parameter("tenant", {"type": "string", "minLength": 1, "maxLength": 128}, "whose log", required=True)
 
 
 def _otlp(message: str) -> Operation:
@@ -102,6 +109,43 @@ def _jaeger3(*parameters: Parameter, path: Mapping[str, Schema] | None = None, m
         error={"type": "object"},
     )
 
+
+def _act(body: Schema, *, path: str | None = None) -> Operation:
+    return Operation(
+        {_JSON: {"type": "object"}},
+        path={path: TEXT} if path else {},
+        body={_JSON: body},
+        refusals=(400, 413, 415, 503),
+    )
+
+
+def _object(required: tuple[str, ...] = (), **properties: Schema) -> Schema:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+_NOTHING: Final = _object()
+_ERASURE: Final = _object(
+    ("scope",),
+    tenant=TEXT,
+    scope={"enum": list(SCOPES)},
+    value={"type": "string", "minLength": 1, "maxLength": 40_000},
+    mode={"enum": list(MODES), "default": "scrub"},
+    basis={"enum": [basis for basis in BASES if basis != "retention"], "default": "operator"},
+    received_at=MOMENT,
+    note={"type": "string", "maxLength": MAX_NOTE_CHARS},
+)
+_HOLD: Final = _object(
+    ("scope", "reason"),
+    tenant=TEXT,
+    scope={"enum": list(HOLD_KINDS)},
+    value={"type": "string", "minLength": 1, "maxLength": 1_024},
+    reason={"type": "string", "minLength": 1, "maxLength": 1_000},
+)
 
 _SEARCH: Final = (
     Parameter("service", TEXT, "whose traces", required=True),
@@ -239,6 +283,34 @@ OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
         ),
         refusals=(400, 503),
     ),
+    ("GET", "/api/v1/log"): Operation({_JSON: ref("Logs")}, refusals=(503,)),
+    ("GET", "/api/v1/log/state"): Operation({_JSON: {"type": "object"}}, (_TENANT,), refusals=(400, 503)),
+    ("GET", "/api/v1/log/frontier"): Operation(
+        {_JSON: {"type": "object"}},
+        (_TENANT, Parameter("size", {"type": "integer", "minimum": 1, "maximum": 2**62}, "leaves", required=True)),
+        refusals=(400, 503),
+    ),
+    ("GET", "/api/v1/log/window"): Operation(
+        {MEDIA_TYPE: BINARY},
+        (
+            _TENANT,
+            Parameter("first", _LEAF, "the first leaf", required=True),
+            Parameter("end", _LEAF, "the leaf after the last one", required=True),
+            Parameter("contents", {"enum": list(CONTENTS), "default": "check"}, "what to do about contents"),
+        ),
+        refusals=(400, 503),
+    ),
+    ("GET", "/api/v1/erasures"): Operation({_JSON: {"type": "object"}}, refusals=(503,)),
+    ("GET", "/api/v1/erasures/{erasure_id}"): Operation(
+        {_JSON: {"type": "object"}}, path={"erasure_id": TEXT}, refusals=(400, 503)
+    ),
+    ("POST", "/api/v1/erasures/preview"): _act(_ERASURE),
+    ("POST", "/api/v1/erasures/request"): _act(_ERASURE),
+    ("POST", "/api/v1/erasures/{erasure_id}/approve"): _act(_NOTHING, path="erasure_id"),
+    ("POST", "/api/v1/erasures/{erasure_id}/refuse"): _act(_NOTHING, path="erasure_id"),
+    ("GET", "/api/v1/holds"): Operation({_JSON: {"type": "object"}}, refusals=(503,)),
+    ("POST", "/api/v1/holds/place"): _act(_HOLD),
+    ("POST", "/api/v1/holds/{hold_id}/release"): _act(_NOTHING, path="hold_id"),
     ("GET", "/api/services"): _jaeger(),
     ("GET", "/api/services/{service}/operations"): _jaeger(
         path={"service": {"type": "string", "minLength": 1}}, missing=True

@@ -45,6 +45,27 @@ COMPONENTS: Final[dict[str, Schema]] = {
         "properties": {"error": TEXT, "hint": TEXT},
         "required": ["error"],
     },
+    "Logs": {
+        "type": "object",
+        "description": "the audit logs that the key may see",
+        "properties": {
+            "name": TEXT,
+            "logs": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "tenant": TEXT,
+                        "size": {"type": "integer"},
+                        "origin": TEXT,
+                        "keys": {"type": "array", "items": TEXT},
+                    },
+                    "required": ["tenant", "size", "origin", "keys"],
+                },
+            },
+        },
+        "required": ["name", "logs"],
+    },
     "OtlpError": {
         "type": "object",
         "description": "google.rpc.Status, as the OTLP specification asks for",
