@@ -40,6 +40,7 @@ from tracehold_collector.core.settings import CollectorSettings, is_loopback, no
 from tracehold_collector.core.tls import Certificate
 from tracehold_collector.decoders.decoder import Decoder, DecoderSettings
 from tracehold_collector.decoders.pool import DecoderPool
+from tracehold_collector.erasure.engine import Parts
 from tracehold_collector.erasure.service import Erasures, Rules
 from tracehold_collector.forward import Forwarder
 from tracehold_collector.heads.copies import open_places
@@ -53,6 +54,7 @@ from tracehold_collector.sql.desk import SqlDesk, SqlOptions
 from tracehold_collector.store.database import FILE_NAME, Database, DatabaseOptions
 from tracehold_collector.store.mapping_versions import note_mapping
 from tracehold_collector.store.reader import Reader
+from tracehold_collector.store.rewrite import Rewriter
 from tracehold_collector.store.writer import Writer, WriterOptions
 
 _log = structlog.get_logger(__name__)
@@ -183,6 +185,7 @@ class CollectorServer:
             self._thread = None
         self._close_sockets()
         self.budget_watch.close()
+        self.rewriter.stop()
         self.erasures.close()
         self.repricer.close()
         if self.decoders is not None:
@@ -253,11 +256,13 @@ class CollectorServer:
             on_commit=self.forwarder.wake if self.forwarder else None,
             run_digest=lambda tenant, run_id: pseudonyms.of(tenant).run(run_id),
         )
+        self.rewriter = Rewriter(self.database, self.writer)
         self.erasures = Erasures(
             self.database,
             self.writer,
             pseudonyms,
             Rules(settings.min_retention_days, settings.strict_erasure),
+            Parts(rewrite=self.rewriter.rewrite),
         )
         limits = replace(DEFAULT_LIMITS, max_body_bytes=settings.max_body_bytes)
         decoding = DecoderSettings(key, limits, files, settings.audit_log)

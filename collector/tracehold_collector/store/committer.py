@@ -221,11 +221,11 @@ class Committer:
         self._tables = {name: Table(connection, name) for name in _TABLES}
         self._shares = UsageShares(connection)
         self.erased = ErasedIds(connection, self._run_digest)
-        self.log = LogWriter(connection)
 
     def _open(self) -> None:
         self.attach()
         connection = self._database.connection
+        self.log = LogWriter(connection)
         (last,) = connection.execute("SELECT max(received_at) FROM events").fetchone() or (None,)
         self._last_commit_ns = last or 0
         (self.unfolded,) = connection.execute("SELECT count(*) FROM run_deltas WHERE run_key IS NULL").fetchone() or (

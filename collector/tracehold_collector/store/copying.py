@@ -1,7 +1,7 @@
 """Copies a store into another DuckDB file, table by table, in the order the rows lie in.
 
-The two files are two instances of DuckDB, and rows go from one to the other as Arrow: what befalls the new file, such as
-a full disk, cannot make the live one unusable, and no connection to the live one may open a second file.
+The two files are two instances of DuckDB, and rows go from one to the other as Arrow: what befalls the new file, such
+as a full disk, cannot make the live one unusable, and no connection to the live one may open a second file.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def next_stretch(connection: duckdb.DuckDBPyConnection, table: str, after_ns: in
     rows, last, before = row or (0, None, None)
     if last is None:
         return None
-    # The limit may have cut the last commit in two; it is left to the next piece, or this one would overflow its groups.
+    # The limit may have cut the last commit in two: the next piece has it, or this would overflow its groups.
     return Stretch(table, after_ns, last if rows < PIECE_ROWS or before is None else before)
 
 

@@ -79,9 +79,7 @@ class Database:
             self.connection.close()
             raise
 
-    def cursor(
-        self, on_revoke: Callable[[], None] | None = None
-    ) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
+    def cursor(self, on_revoke: Callable[[], None] | None = None) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
         """Give a connection of the caller's own to the same store; closed on leaving.
 
         What streams from it, such as an Arrow reader, must be let go of before: it would keep the file open.

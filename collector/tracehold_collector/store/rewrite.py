@@ -10,8 +10,9 @@ is used again (`tests/collector/store/test_rewrite.py` shows it). A copy of the 
        and the new one takes the place of the old one by a rename. This alone is what senders wait for.
     5. The old file, which has no name any more, is overwritten with zeros.
 
-Until the rename the old file is the store, whole; from then on the new one is. What is left of a process that was killed
-in between is removed at the next start. Rows that are changed or deleted during a copy end it: it is begun again.
+Until the rename the old file is the store, whole; from then on the new one is. What is left of a process that was
+killed in between is removed at the next start. Rows that are changed or deleted during a copy end it, and it is begun
+again.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import duckdb
 import structlog
@@ -126,17 +127,15 @@ class Rewriter:
         if self._database.path is None:
             raise StoreError("a store in memory has no file to write anew")
         with self._running:
-            for _ in range(self._options.attempts - 1):
+            for _ in range(self._options.attempts):
                 try:
                     return self._attempt(progress)
-                except _RowsChangedError:
-                    _log.info("rewrite_begins_again", because="rows were erased meanwhile")
-                except ReadersBusyError as error:
+                except (_RowsChangedError, ReadersBusyError) as error:
                     _log.info("rewrite_begins_again", because=str(error))
-            try:
-                return self._attempt(progress)
-            except _RowsChangedError as error:
-                raise StoreError("rows were erased again and again while the store was written anew; it is as it was") from error
+                    last = error
+            raise StoreError(
+                f"the store was not written anew in {self._options.attempts} attempts ({last}); it is as it was"
+            ) from last
 
     def stop(self) -> None:
         """End a rewrite that runs, from any thread; none begins after that."""
@@ -157,8 +156,24 @@ class Rewriter:
                 readers_paused_s = time.monotonic() - begun
         finally:
             copy.close()
-        overwritten = old is not None and (overwrite(old) if self._options.overwrite else os.close(old) or False)
-        return copy.rewritten(paused_s, readers_paused_s, overwritten=overwritten)
+        done = copy.rewritten(paused_s, readers_paused_s, overwritten=self._overwrite(old))
+        _log.info(
+            "store_rewritten",
+            bytes_before=done.bytes_before,
+            bytes_after=done.bytes_after,
+            took_s=round(done.took_s, 2),
+            commits_paused_s=round(done.paused_s, 3),
+            overwritten=done.overwritten,
+        )
+        return done
+
+    def _overwrite(self, old: int | None) -> bool:
+        if old is None:
+            return False
+        if not self._options.overwrite:
+            os.close(old)
+            return False
+        return overwrite(old)
 
     def _wait_for_quiet(self) -> None:
         """Erasing goes page by page; a copy that is begun between two pages is in vain."""
@@ -205,7 +220,7 @@ class _Copy:
             )
         self._open_new()
         with self.database.cursor() as cursor:
-            copying.copy_schema(cursor, self._new)
+            copying.copy_schema(cursor, self.new)
             appended = [name for name in copying.tables(cursor) if name in copying.APPENDED]
             self._upto = dict.fromkeys(appended, 0)
             for name in appended:
@@ -267,7 +282,9 @@ class _Copy:
             else:
                 self._copied(copying.copy_whole(old, self.new, table))
         if differing := copying.differences(old, self.new):
-            raise StoreError(f"the new store would differ from the old one in {', '.join(differing)}; the old one stays")
+            raise StoreError(
+                f"the new store would differ from the old one in {', '.join(differing)}; the old one stays"
+            )
         self.new.execute("CHECKPOINT")
         self.close(remove=False)
         try:
@@ -332,12 +349,7 @@ def _explanation(copy: _Copy, error: duckdb.Error) -> StoreError:
     free = shutil.disk_usage(copy.path.parent).free
     if isinstance(error, duckdb.IOException) or "space" in str(error).lower():
         return StoreError(
-            f"{copy.file} could not be written ({free // _MEGABYTE} MB are free); the old store goes on. Make room: what "
-            "was erased stays in the file's unused parts until it is written anew"
+            f"{copy.file} could not be written ({free // _MEGABYTE} MB are free); the old store goes on. Make room: "
+            "what was erased stays in the file's unused parts until it is written anew"
         )
     return StoreError(f"the store could not be written anew ({type(error).__name__}); the old one goes on")
-
-
-def rewrite(database: Database, writer: Writer, **options: Any) -> Rewritten:
-    """Write the file anew once; for who has no `Rewriter`."""
-    return Rewriter(database, writer, RewriteOptions(**options)).rewrite()

@@ -93,7 +93,7 @@ def put_in_place(new: Path, path: Path) -> int | None:
 
 
 def overwrite(descriptor: int) -> bool:
-    """Fill a file with zeros and close it; say whether its bytes were overwritten on the disk, as far as can be known."""
+    """Fill a file with zeros and close it; say whether the file system took them."""
     try:
         left = os.fstat(descriptor).st_size
         os.lseek(descriptor, 0, os.SEEK_SET)
