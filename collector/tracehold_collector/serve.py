@@ -59,6 +59,7 @@ from tracehold_collector.sql.desk import SqlDesk, SqlOptions
 from tracehold_collector.store.database import FILE_NAME, Database, DatabaseOptions
 from tracehold_collector.store.mapping_versions import note_mapping
 from tracehold_collector.store.reader import Reader
+from tracehold_collector.store.rewrite import Rewriter
 from tracehold_collector.store.writer import Writer, WriterOptions
 
 _log = structlog.get_logger(__name__)
@@ -190,6 +191,7 @@ class CollectorServer:
         self._close_sockets()
         self.budget_watch.close()
         self.retention.close()
+        self.rewriter.stop()
         self.erasures.close()
         self.repricer.close()
         if self.decoders is not None:
@@ -262,6 +264,7 @@ class CollectorServer:
             on_commit=self.forwarder.wake if self.forwarder else None,
             run_digest=lambda tenant, run_id: pseudonyms.of(tenant).run(run_id),
         )
+        self.rewriter = Rewriter(self.database, self.writer)
         self.erasures = Erasures(
             self.database,
             self.writer,
@@ -333,6 +336,7 @@ class CollectorServer:
     def _erasure_parts(self, places: Sequence[Place], pseudonyms: Pseudonyms) -> Parts:
         folder = self.settings.data_dir
         return Parts(
+            rewrite=self.rewriter.rewrite,
             beyond=BeyondDatabase(self.database, folder, pseudonyms, places),
             scanner=CanaryScanner(self.database, folder, [place.path for place in places]),
         )

@@ -18,6 +18,7 @@ from tracehold_collector.core.errors import StoreError
 from tracehold_collector.erasure.record import Canaries, ErasureRecord
 from tracehold_collector.store.chunks import CHUNK_COLUMNS, SEALED, Chunk, entries_of
 from tracehold_collector.store.database import Database
+from tracehold_collector.store.scan import files_under, scan_apart
 
 _log = structlog.get_logger(__name__)
 
@@ -27,7 +28,6 @@ _CHUNKS: Final = 50
 _PIECE_BYTES: Final = 24
 _TELLING: Final = 10
 """Different bytes a piece has at least: twenty-four spaces would be found anywhere."""
-_BLOCK_BYTES: Final = 4 * 1024 * 1024
 
 _SAMPLE: Final = f"""
 SELECT {CHUNK_COLUMNS}
@@ -87,24 +87,25 @@ class CanaryScanner:
         return [_middle(chunk.body) for chunk in chunks if chunk.codec == SEALED]
 
     def scan(self, record: ErasureRecord, sealed: Sequence[bytes]) -> Canaries:
-        """Look for the pieces in every file."""
+        """Look for the pieces in every file.
+
+        Raises:
+            StoreError: the search could not be made; it is to be tried again.
+        """
         with self._lock:
-            plain = self._plain.pop(record.id, ())
+            plain = self._plain.get(record.id, ())
         pieces = (*sealed, *plain)
+        if not pieces:
+            return Canaries(0, 0, {}, 0, 0)
+        # Apart: to close one of the store's files in this process would end its locks on it.
+        scanned = scan_apart(self._files(), pieces)
         found: dict[str, int] = {}
-        files = read = 0
-        for path in self._files() if pieces else ():
-            try:
-                there, size = _found_in(path, pieces)
-            except OSError:
-                continue  # removed meanwhile, or not to be read by this process
-            files += 1
-            read += size
-            if there:
-                found[path.name] = found.get(path.name, 0) + there
+        for finding in scanned.findings:
+            name = Path(finding.path).name
+            found[name] = found.get(name, 0) + 1
         if found:
             _log.error("erased_content_found", erasure=record.id, files=sorted(found))
-        return Canaries(len(sealed), len(plain), found, files, read)
+        return Canaries(len(sealed), len(plain), found, scanned.files, scanned.bytes_read)
 
     def _plain_pieces(self, chunks: Sequence[Chunk]) -> tuple[bytes, ...]:
         """Of the last words of some contents; and of chunks that are not sealed, of their bytes."""
@@ -125,26 +126,9 @@ class CanaryScanner:
 
     def _files(self) -> Iterator[Path]:
         for place in self._folders:
-            if place.is_file():
-                yield place
-            elif place.is_dir():
-                yield from (path for path in sorted(place.rglob("*")) if path.is_file() and not path.is_symlink())
+            yield from files_under(place) if place.is_dir() else [place]
 
 
 def _middle(body: bytes) -> bytes:
     middle = len(body) // 2
     return bytes(body[middle : middle + _PIECE_BYTES])
-
-
-def _found_in(path: Path, pieces: Sequence[bytes]) -> tuple[int, int]:
-    """Return how many of the pieces are in a file, and its size; a piece across two blocks is found as well."""
-    there: set[bytes] = set()
-    size = 0
-    before = b""
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK_BYTES):
-            size += len(block)
-            text = before + block
-            there.update(piece for piece in pieces if piece not in there and piece in text)
-            before = text[-_PIECE_BYTES:]
-    return len(there), size

@@ -103,7 +103,7 @@ class Parts:
         scanner: looks for remains.
     """
 
-    rewrite: Callable[[], None] | None = None
+    rewrite: Callable[[], object] | None = None
     beyond: Beyond = field(default_factory=_Nothing)
     scanner: Scanner = field(default_factory=_Nothing)
 

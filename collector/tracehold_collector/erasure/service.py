@@ -368,6 +368,8 @@ class Erasures:
         try:
             self.engine.finish(erasure_id)
         except ERRORS as error:
+            if self._stopping.is_set():
+                return False  # cut off by the stop: the next start goes on
             try:
                 self.engine.failed(self.engine.record(erasure_id), error)
             except ERRORS as again:

@@ -54,7 +54,8 @@ def test_an_erasure_is_previewed_asked_for_and_shown(tracehold: Any) -> None:
     assert "events" in done.stdout
     assert "alice" not in done.output
     row = _row(tracehold("erase", "list", "--json"))
-    assert (row["status"], row["events"], row["requester"]) == ("completed", 3, "anyone on this machine")
+    assert row["status"] in {"completed", "bytes gone"}
+    assert (row["events"], row["requester"]) == (3, "anyone on this machine")
     shown = tracehold("erase", "show", row["id"]).stdout
     assert "GDPR Art. 17(1)(a)" in shown
     assert "unreadable since" in shown
