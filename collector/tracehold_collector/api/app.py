@@ -46,6 +46,7 @@ from tracehold_collector.budgets import Budgets
 from tracehold_collector.budgets.watch import BudgetWatch
 from tracehold_collector.core.errors import CollectorError
 from tracehold_collector.core.pseudonyms import Pseudonyms
+from tracehold_collector.erasure.retention import Retention
 from tracehold_collector.erasure.service import Erasures
 from tracehold_collector.forward import Forwarder
 from tracehold_collector.heads.keeper import HeadKeeper
@@ -76,6 +77,7 @@ def build_app(
     signer: Signer,
     heads: HeadKeeper,
     erasures: Erasures,
+    retention: Retention,
     forwarder: Forwarder | None = None,
     repricer: Repricer | None = None,
     watch: BudgetWatch | None = None,
@@ -96,6 +98,7 @@ def build_app(
         signer: signs tree heads.
         heads: sees to it that they are signed, and knows the newest.
         erasures: what is erased, and what legal holds keep.
+        retention: how long what is kept.
         lifecycle: is told which senders were sent away.
         access_log_file: where it is noted who asked for what.
         repricer: prices stored calls once more when asked.
@@ -119,6 +122,7 @@ def build_app(
     app.state.heads = heads
     app.state.tiles = TileCache()
     app.state.erasures = erasures
+    app.state.retention = retention
     app.state.writer = writer
     app.state.reader = reader
     app.state.intake = intake
@@ -178,6 +182,9 @@ def make_routes() -> list[BaseRoute]:
         Route("/api/v1/holds", erasures_api.list_holds),
         Route("/api/v1/holds/place", erasures_api.place_hold, methods=["POST"]),
         Route("/api/v1/holds/{hold_id}/release", erasures_api.release_hold, methods=["POST"]),
+        Route("/api/v1/retention", erasures_api.list_policies),
+        Route("/api/v1/retention/preview", erasures_api.preview_retention, methods=["POST"]),
+        Route("/api/v1/retention/run", erasures_api.run_retention, methods=["POST"]),
         Route("/api/v1/reviews/{event_id}", review_api.get_review),
         Route("/api/v1/reviews/{event_id}/acts", review_api.post_act, methods=["POST"]),
         Route("/api/v1/review-days/{day}", review_api.get_day),

@@ -15,6 +15,7 @@ from tracehold_collector.cli import (
     budgets,
     controls,
     doctor,
+    erase,
     explain,
     export,
     export_evidence,
@@ -24,7 +25,9 @@ from tracehold_collector.cli import (
     log,
     policy,
     prices,
+    retention,
     review,
+    sealing,
     search,
     serving,
     sql,
@@ -61,6 +64,9 @@ export_evidence.add_to(app)
 budgets.add_to(app)
 log.add_to(app)
 verify.add_to(app)
+erase.add_to(app)
+retention.add_to(app)
+sealing.add_to(app)
 prices.add_to(app)
 keys.add_to(app)
 access.add_to(app)

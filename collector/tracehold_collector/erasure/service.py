@@ -15,7 +15,7 @@ import structlog
 from tracehold.core.clock import now_ns
 
 from tracehold_collector.access.principal import Principal
-from tracehold_collector.core.errors import BadBodyError, StoreError
+from tracehold_collector.core.errors import BadBodyError, ConflictError, NotAllowedError, NotFoundError, StoreError
 from tracehold_collector.core.pseudonyms import Pseudonyms
 from tracehold_collector.core.settings import MIN_ACCESS_LOG_DAYS
 from tracehold_collector.core.tenants import Tenants
@@ -41,10 +41,6 @@ MIN_RETENTION_DAYS: Final = MIN_ACCESS_LOG_DAYS
 _DAY_NS: Final = 86_400 * 1_000_000_000
 _WAIT_S: Final = 60.0
 _RETRY_S: Final = 30.0
-
-
-class NotAllowedError(BadBodyError):
-    """The rules of this collector do not allow it; the text says which one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +147,8 @@ class Erasures:
         """Say what a request would come to.
 
         Raises:
-            BadBodyError: the request is wrong, or not allowed.
+            BadBodyError: the request is wrong.
+            NotAllowedError: the rules of this collector do not allow it.
         """
         return self.measure(self._read(body, principal))
 
@@ -184,7 +181,8 @@ class Erasures:
         """Ask for an erasure; it is carried out from here on, or once a second person approves of it.
 
         Raises:
-            BadBodyError: the request is wrong, or not allowed.
+            BadBodyError: the request is wrong.
+            NotAllowedError: the rules of this collector do not allow it.
             StoreError: it could not be stored.
         """
         return self.submit(self._read(body, principal), principal.name, key_id=principal.key_id)
@@ -225,8 +223,10 @@ class Erasures:
         """Approve of a request as the second person; it is carried out from here on.
 
         Raises:
-            NotAllowedError: it is one's own, or waits for nobody.
-            StoreError: there is none, or it could not be stored.
+            NotAllowedError: it is one's own.
+            NotFoundError: there is none of this id.
+            ConflictError: it waits for nobody.
+            StoreError: it could not be stored.
         """
         record = self._awaiting(erasure_id, principal)
         if principal.key_id is None or principal.key_id == record.requester_key or principal.name == record.requester:
@@ -240,8 +240,9 @@ class Erasures:
         """Refuse a request that waits for approval; the one who asked withdraws it so.
 
         Raises:
-            NotAllowedError: it waits for nobody.
-            StoreError: there is none, or it could not be stored.
+            NotFoundError: there is none of this id.
+            ConflictError: it waits for nobody.
+            StoreError: it could not be stored.
         """
         record = self._awaiting(erasure_id, principal)
         own = principal.key_id == record.requester_key and principal.name == record.requester
@@ -287,12 +288,12 @@ class Erasures:
         """Release a legal hold; what it kept is not erased before somebody asks again.
 
         Raises:
-            BadBodyError: there is none of this id.
+            NotFoundError: there is none of this id.
             StoreError: it could not be stored.
         """
         hold = next((hold for hold in self.holds(principal.tenants) if hold.id == hold_id), None)
         if hold is None:
-            raise BadBodyError("there is no hold of this id; list them with 'tracehold holds list'")
+            raise NotFoundError("there is no hold of this id; list them with 'tracehold holds list'")
 
         def release(committer: Committer) -> None:
             with committer.transaction() as connection:
@@ -341,9 +342,9 @@ class Erasures:
     def _awaiting(self, erasure_id: str, principal: Principal) -> ErasureRecord:
         found = self.records(principal.tenants, [erasure_id])
         if not found:
-            raise BadBodyError("there is no erasure of this id; list them with 'tracehold erase list'")
+            raise NotFoundError("there is no erasure of this id; list them with 'tracehold erase list'")
         if found[0].status != "waiting for approval":
-            raise NotAllowedError(f"this erasure waits for nobody: it is {found[0].status}")
+            raise ConflictError(f"this erasure waits for nobody: it is {found[0].status}")
         return found[0]
 
     def _act(self, record: ErasureRecord, what: str, principal: str, **attributes: Any) -> None:
@@ -367,6 +368,8 @@ class Erasures:
         try:
             self.engine.finish(erasure_id)
         except ERRORS as error:
+            if self._stopping.is_set():
+                return False  # cut off by the stop: the next start goes on
             try:
                 self.engine.failed(self.engine.record(erasure_id), error)
             except ERRORS as again:

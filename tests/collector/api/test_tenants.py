@@ -293,7 +293,7 @@ def addresses() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "/api/v1/search/content", {"text": "mark", "tenant": "x"}
     for path in ("/api/services", "/api/v3/services", "/api/v1/budgets", "/api/v1/access-log", "/metrics"):
         yield path, {}
-    for path in ("/api/v1/erasures", f"/api/v1/erasures/{1:032x}", "/api/v1/holds"):
+    for path in ("/api/v1/erasures", f"/api/v1/erasures/{1:032x}", "/api/v1/holds", "/api/v1/retention"):
         yield path, {}
 
 

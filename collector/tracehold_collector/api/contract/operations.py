@@ -20,9 +20,8 @@ from tracehold_collector.api.review import MAX_DUE_HOURS
 from tracehold_collector.api.search import MAX_HITS, MAX_SECONDS
 from tracehold_collector.api.sql import CUT_HEADER
 from tracehold_collector.api.tiles import TILE_TYPE
-from tracehold_collector.erasure.holds import HOLD_KINDS
-from tracehold_collector.erasure.record import BASES, MODES, SCOPES
 from tracehold_collector.erasure.request import MAX_NOTE_CHARS
+from tracehold_collector.erasure.words import BASES, HOLD_KINDS, MODES, SCOPES
 from tracehold_collector.evidence.bundle import MAX_HEADS, MAX_POPULATION
 from tracehold_collector.evidence.question import PARAMETERS, QUESTIONS
 from tracehold_collector.export.files import FORMS as EXPORT_FORMS
@@ -126,7 +125,7 @@ def _act(body: Schema, *, path: str | None = None) -> Operation:
         {_JSON: {"type": "object"}},
         path={path: TEXT} if path else {},
         body={_JSON: body},
-        refusals=(400, 413, 415, 503),
+        refusals=(400, 404, 409, 413, 415, 503),
     )
 
 
@@ -367,7 +366,7 @@ OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
     ),
     ("GET", "/api/v1/erasures"): Operation({_JSON: {"type": "object"}}, refusals=(503,)),
     ("GET", "/api/v1/erasures/{erasure_id}"): Operation(
-        {_JSON: {"type": "object"}}, path={"erasure_id": TEXT}, refusals=(400, 503)
+        {_JSON: {"type": "object"}}, path={"erasure_id": TEXT}, refusals=(404, 503)
     ),
     ("POST", "/api/v1/erasures/preview"): _act(_ERASURE),
     ("POST", "/api/v1/erasures/request"): _act(_ERASURE),
@@ -376,6 +375,9 @@ OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
     ("GET", "/api/v1/holds"): Operation({_JSON: {"type": "object"}}, refusals=(503,)),
     ("POST", "/api/v1/holds/place"): _act(_HOLD),
     ("POST", "/api/v1/holds/{hold_id}/release"): _act(_NOTHING, path="hold_id"),
+    ("GET", "/api/v1/retention"): Operation({_JSON: {"type": "object"}}),
+    ("POST", "/api/v1/retention/preview"): _act(_NOTHING),
+    ("POST", "/api/v1/retention/run"): _act(_NOTHING),
     ("GET", "/api/v1/reviews/{event_id}"): Operation(
         {_JSON: ref("ReviewSeen")},
         (Parameter("tenant", TEXT, "whose denial, where several tenants have one of this id"),),
