@@ -22,6 +22,7 @@ WITH ranked AS (
         END AS rank
     FROM events
     WHERE tenant = $tenant
+      AND source <> 'collector'  -- what this collector did itself is in no figure
 ), told AS (
     SELECT
         run_id,
