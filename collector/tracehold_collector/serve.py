@@ -308,6 +308,7 @@ class CollectorServer:
             pseudonyms=pseudonyms,
             lifecycle=self.lifecycle,
             signer=signer,
+            heads=self.heads,
             erasures=self.erasures,
             retention=self.retention,
             forwarder=self.forwarder,

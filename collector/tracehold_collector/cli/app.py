@@ -18,6 +18,7 @@ from tracehold_collector.cli import (
     erase,
     explain,
     export,
+    export_evidence,
     gaps,
     ingest,
     keys,
@@ -59,6 +60,7 @@ policy.add_to(app)
 controls.add_to(app)
 sql.add_to(app)
 export.add_to(app)
+export_evidence.add_to(app)
 budgets.add_to(app)
 log.add_to(app)
 verify.add_to(app)
