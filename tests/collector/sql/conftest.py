@@ -28,7 +28,7 @@ def acts() -> list[Record]:
     common: dict[str, Any] = {"kind": "score", "source": "collector", "seq": 1}
     return [
         make_record(200 + 2 * place + n, run, tenant=tenant, decided_by=who, agent=who, name=name, **common)
-        for place, (tenant, who, name) in enumerate(((OURS, "ann", "7"), (THEIRS, MARK, MARK)))
+        for place, (tenant, who, name) in enumerate(((OURS, "ann", None), (THEIRS, MARK, MARK)))
         for n, run in enumerate(runs)
     ]
 
