@@ -66,12 +66,12 @@ def run(seconds: float, mlflow_python: str | None, stored: int) -> None:
     rows = []
     rates: dict[tuple[str, str], float] = {}
     with _collector(stored) as server:
-        rows += [_phase(server, load, seconds, rates) for load in LOADS]
+        rows += [phase(server, load, seconds, rates) for load in LOADS]
     if mlflow_python:
         with _mlflow(mlflow_python) as server:
-            rows += [_phase(server, load, seconds, rates) for load in PEER_LOADS]
+            rows += [phase(server, load, seconds, rates) for load in PEER_LOADS]
     with _started("floor: parse, append, fsync", servers.start_floor) as server:
-        rows += [_phase(server, load, seconds, rates) for load in PEER_LOADS]
+        rows += [phase(server, load, seconds, rates) for load in PEER_LOADS]
     title = f"Into a store of {stored} million events" if stored else "Into the store"
     columns = (
         "durable OTLP/HTTP",
@@ -103,7 +103,7 @@ def _collector(stored: int) -> Iterator[Server]:
         server = Server("collector", port, process.pid, folder)
         try:
             # The first larger request starts the decoder processes.
-            _phase(server, Load(1, 100), 2.0, {})
+            phase(server, Load(1, 100), 2.0, {})
             yield server
         finally:
             servers.stop(process)
@@ -117,7 +117,7 @@ def _mlflow(python: str) -> Iterator[Server]:
     with _started("MLflow", lambda folder: servers.start_mlflow(folder, python)) as server:
         server.headers["x-mlflow-experiment-id"] = "0"
         # Its first requests load what it needs, for ten seconds and more.
-        _phase(server, Load(1, 100), 15.0, {})
+        phase(server, Load(1, 100), 15.0, {})
         yield server
 
 
@@ -131,7 +131,7 @@ def _started(name: str, start: Callable[[Path], tuple[int, servers.Process]]) ->
             servers.stop(process)
 
 
-def _phase(server: Server, load: Load, seconds: float, rates: dict[tuple[str, str], float]) -> tuple[object, ...]:
+def phase(server: Server, load: Load, seconds: float, rates: dict[tuple[str, str], float]) -> tuple[object, ...]:
     """Send for `seconds`: as fast as answers come, or at the load's pace, late ones counting from when they were due."""
     template = spans.template(load.size)
     latencies: list[float] = []

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import burst
 import emit
 import engine
+import evidence
 import gates
 import ingest
 import locked
@@ -52,6 +53,7 @@ PARTS: dict[str, Callable[[Chosen], None]] = {
     "locked": lambda chosen: locked.run(chosen.ours, chosen.other),
     "engine": lambda chosen: engine.run(chosen.ours, chosen.engine, chosen.sizes),
     "queries": lambda chosen: queries.run(chosen.asked),
+    "evidence": lambda chosen: evidence.run(chosen.seconds, chosen.rounds, chosen.asked.events[0]),
     "ingest": lambda chosen: ingest.run(chosen.seconds, chosen.mlflow, chosen.stored),
 }
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import duckdb
@@ -17,11 +18,12 @@ HERE = Path(__file__).parent
 Process = subprocess.Popen[bytes]
 
 
-def start_collector(folder: Path) -> tuple[int, Process]:
+def start_collector(folder: Path, *, audit_log: bool = True) -> tuple[int, Process]:
     """Serve the store in `folder`; return the port and the process once it answers."""
     port = floor_server.free_port()
     program = str(Path(sys.executable).with_name("tracehold"))
-    return port, _start([program, "collect", "--port", str(port), "--grpc-port", "0", "--data-dir", str(folder)], port)
+    command = [program, "collect", "--port", str(port), "--grpc-port", "0", "--data-dir", str(folder)]
+    return port, _start(command, port, more={"TRACEHOLD_AUDIT_LOG": str(audit_log).lower()})
 
 
 def start_floor(folder: Path) -> tuple[int, Process]:
@@ -52,8 +54,10 @@ def events_stored(folder: Path) -> int:
     return int(stored)
 
 
-def _start(command: list[str], port: int, path: str = "/readyz") -> Process:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("TRACEHOLD_")}
+def _start(command: list[str], port: int, path: str = "/readyz", *, more: Mapping[str, str] | None = None) -> Process:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TRACEHOLD_")} | (
+        more or {}
+    )
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment, start_new_session=True)
     for _ in range(600):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)

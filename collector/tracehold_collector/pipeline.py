@@ -25,6 +25,9 @@ _SMALL_BYTES: Final = 1024 * 1024
 _FOR_A_PROCESS: Final = 32 * 1024
 """A body from this size on is worth the way to a decoder process and back, 0.2 ms."""
 
+ERASED: Final = "erased: this event, or the run it is of, was erased; nothing of it is taken in again"
+"""Why an event is not taken in that comes after its erasure."""
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -137,7 +140,8 @@ class Intake:
             with self._told_to_come_back():
                 receipt = await asyncio.wrap_future(self._writer.submit(decoded.rows))
         unstorable = [Rejection("the request", "an event could not be stored") for _ in range(receipt.refused)]
-        rejected = [*decoded.rejected, *unstorable]
+        erased = [Rejection("the request", ERASED) for _ in range(receipt.erased)]
+        rejected = [*decoded.rejected, *unstorable, *erased]
         self.stats.rejected += len(rejected)
         return Outcome(receipt, rejected, decoded.points)
 

@@ -11,7 +11,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
@@ -28,6 +28,7 @@ from tracehold_collector.access.journal import AccessLog
 from tracehold_collector.api.app import build_app
 from tracehold_collector.api.connection import BoundedConnection
 from tracehold_collector.api.otlp_grpc import OtlpGrpcServer
+from tracehold_collector.audit.signing import Signer
 from tracehold_collector.budgets import Budgets, load_budgets
 from tracehold_collector.budgets.watch import BudgetWatch
 from tracehold_collector.core.errors import CollectorError
@@ -39,15 +40,26 @@ from tracehold_collector.core.settings import CollectorSettings, is_loopback, no
 from tracehold_collector.core.tls import Certificate
 from tracehold_collector.decoders.decoder import Decoder, DecoderSettings
 from tracehold_collector.decoders.pool import DecoderPool
+from tracehold_collector.erasure.beyond import BeyondDatabase
+from tracehold_collector.erasure.canaries import CanaryScanner
+from tracehold_collector.erasure.engine import Parts
+from tracehold_collector.erasure.places_file import Place, load_places
+from tracehold_collector.erasure.policies import load_policies
+from tracehold_collector.erasure.retention import Retention
+from tracehold_collector.erasure.service import Erasures, Rules
 from tracehold_collector.forward import Forwarder
+from tracehold_collector.heads.copies import open_places
+from tracehold_collector.heads.keeper import HeadKeeper, HeadOptions
 from tracehold_collector.lifecycle import Lifecycle
 from tracehold_collector.pipeline import Intake
 from tracehold_collector.pricing import PriceBook, load_prices
 from tracehold_collector.repricing import Repricer
+from tracehold_collector.sealing.sqlite_keys import SqliteKeyStore
 from tracehold_collector.sql.desk import SqlDesk, SqlOptions
 from tracehold_collector.store.database import FILE_NAME, Database, DatabaseOptions
 from tracehold_collector.store.mapping_versions import note_mapping
 from tracehold_collector.store.reader import Reader
+from tracehold_collector.store.rewrite import Rewriter
 from tracehold_collector.store.writer import Writer, WriterOptions
 
 _log = structlog.get_logger(__name__)
@@ -178,10 +190,14 @@ class CollectorServer:
             self._thread = None
         self._close_sockets()
         self.budget_watch.close()
+        self.retention.close()
+        self.rewriter.stop()
+        self.erasures.close()
         self.repricer.close()
         if self.decoders is not None:
             self.decoders.close()
         self.writer.close()
+        self.heads.close()
         self.lifecycle.close()
         if self.forwarder is not None:
             self.forwarder.close()
@@ -213,12 +229,19 @@ class CollectorServer:
         files = (load_prices(settings.prices),) if settings.prices else ()
         prices = PriceBook(files)
         written = load_budgets(settings.budgets) if settings.budgets else []
+        policies = load_policies(settings.retention, settings.min_retention_days) if settings.retention else []
+        places = load_places(settings.places) if settings.places else []
         # The store, its write-ahead file and its temporary files are their owner's alone: they hold what agents said.
         os.umask(0o077)
         store = settings.data_dir / FILE_NAME
         prepare_folder(settings.data_dir)
         key = load_or_create_key(settings.data_dir / PSEUDONYM_KEY_FILE, may_create=not store.exists())
-        self.database = Database(store, DatabaseOptions(memory_limit=settings.memory_limit))
+        pseudonyms = Pseudonyms(key, settings.tenant)
+        self.database = Database(
+            store,
+            DatabaseOptions(memory_limit=settings.memory_limit),
+            keys=lambda may_create: SqliteKeyStore.open_in(settings.data_dir, may_create=may_create),
+        )
         note_mapping(self.database.connection, now_ns())
         try:
             self._open_gate()
@@ -237,13 +260,31 @@ class CollectorServer:
             )
         self.writer = Writer(
             self.database,
-            WriterOptions(max_queued=settings.max_queued),
+            WriterOptions(max_queued=settings.max_queued, audit_log=settings.audit_log),
             on_commit=self.forwarder.wake if self.forwarder else None,
+            run_digest=lambda tenant, run_id: pseudonyms.of(tenant).run(run_id),
         )
+        self.rewriter = Rewriter(self.database, self.writer)
+        self.erasures = Erasures(
+            self.database,
+            self.writer,
+            pseudonyms,
+            Rules(settings.min_retention_days, settings.strict_erasure),
+            self._erasure_parts(places, pseudonyms),
+        )
+        self.retention = Retention(self.database, self.erasures, policies)
         limits = replace(DEFAULT_LIMITS, max_body_bytes=settings.max_body_bytes)
-        decoding = DecoderSettings(key, limits, files)
+        decoding = DecoderSettings(key, limits, files, settings.audit_log)
         self.decoders = DecoderPool(decoding, settings.decoders) if settings.decoders else None
         self._intake = Intake(self.writer, Decoder(decoding, prices), limits, self.decoders)
+        signer = Signer(settings.data_dir, now_ns())
+        self.heads = HeadKeeper(
+            self.database,
+            lambda: self.writer.log,
+            signer,
+            open_places(settings.tree_head_copies, settings.data_dir),
+            HeadOptions(settings.tree_head_events, settings.tree_head_seconds),
+        )
         self.repricer = Repricer(self.database, self.writer, prices)
         self.lifecycle = Lifecycle(self.database, settings.data_dir, lambda: self.writer.stats.commits)
         self._grpc = OtlpGrpcServer(
@@ -254,7 +295,6 @@ class CollectorServer:
             certificate=self._certificate,
         )
         reader = Reader(self.database, timeout_s=settings.query_timeout_s)
-        pseudonyms = Pseudonyms(key, settings.tenant)
         budgets = Budgets(written, reader, pseudonyms)
         self.budget_watch = BudgetWatch(budgets)
         self._app = build_app(
@@ -267,6 +307,10 @@ class CollectorServer:
             data_dir=settings.data_dir,
             pseudonyms=pseudonyms,
             lifecycle=self.lifecycle,
+            signer=signer,
+            heads=self.heads,
+            erasures=self.erasures,
+            retention=self.retention,
             forwarder=self.forwarder,
             repricer=self.repricer,
             watch=self.budget_watch,
@@ -276,11 +320,27 @@ class CollectorServer:
                 SqlOptions(timeout_s=settings.query_timeout_s, memory_bytes=settings.sql_memory_mb * 1024 * 1024),
             ),
         )
+        self._start_parts()
+
+    def _start_parts(self) -> None:
+        # First of all: a database that was restored from a backup may hold what was erased since.
+        self.erasures.apply_list()
         self.lifecycle.start()
+        self.heads.start()
+        self.erasures.start()
+        self.retention.start()
         self.repricer.start()
         self.budget_watch.start()
         if self.forwarder is not None:
             self.forwarder.start()
+
+    def _erasure_parts(self, places: Sequence[Place], pseudonyms: Pseudonyms) -> Parts:
+        folder = self.settings.data_dir
+        return Parts(
+            rewrite=self.rewriter.rewrite,
+            beyond=BeyondDatabase(self.database, folder, pseudonyms, places),
+            scanner=CanaryScanner(self.database, folder, [place.path for place in places]),
+        )
 
     def _open_gate(self) -> None:
         settings = self.settings

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -11,7 +10,12 @@ from typing import Final
 
 from tracehold_collector.core.accessfile import BUSY_S, FILE_NAME
 from tracehold_collector.core.errors import StoreError, StoreTooNewError
-from tracehold_collector.core.secretfile import load_or_create_key, prepare_folder
+from tracehold_collector.core.secretfile import (
+    give_to_owner_of_folder,
+    load_or_create_key,
+    make_private,
+    prepare_folder,
+)
 
 SECRET_FILE: Final = "access.key"  # noqa: S105 - a file's name
 _VERSION: Final = 2
@@ -96,7 +100,7 @@ def open_file(folder: Path) -> sqlite3.Connection:
     path = folder / FILE_NAME
     prepare_folder(folder)
     try:
-        _make_private(path)
+        make_private(path)
         connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
     except (OSError, sqlite3.Error) as error:
         raise StoreError(f"cannot open {path}: {error}") from error
@@ -115,27 +119,6 @@ def open_file(folder: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
-
-
-def _make_private(path: Path) -> None:
-    """Make the file for its owner alone before SQLite makes it as the umask says; its side files take after it.
-
-    Never opened when it is there already: closing it would end every lock that this process has on it through SQLite,
-    and another process would then take itself for the only one (https://www.sqlite.org/howtocorrupt.html, 2.2).
-    """
-    try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
-    except FileExistsError:
-        os.chmod(path, 0o600)  # noqa: PTH101 - as above
-    else:
-        _give_to_owner_of_folder(path)
-
-
-def _give_to_owner_of_folder(path: Path) -> None:
-    """Let the collector read what root made for it: it runs as the owner of the folder."""
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
-        folder = path.parent.stat()
-        os.chown(path, folder.st_uid, folder.st_gid)
 
 
 def _refuse_newer(path: Path, version: int) -> None:
@@ -187,5 +170,5 @@ def server_secret(folder: Path, *, may_create: bool) -> bytes:
     there = path.exists()
     secret = load_or_create_key(path, may_create=may_create, without="no API key made so far can be checked")
     if not there:
-        _give_to_owner_of_folder(path)
+        give_to_owner_of_folder(path)
     return secret

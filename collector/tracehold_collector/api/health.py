@@ -100,6 +100,7 @@ class StoreMetrics(Collector):
             "events_conflicting", "Of these, events that said something else than the stored one.", stats.conflicts
         )
         yield _counter("events_rejected", "Events, spans or log records that could not be stored.", taken.rejected)
+        yield _counter("events_erased", "Events not taken in since they, or their run, were erased.", stats.erased)
         yield _counter("metric_points", "Data points of OTLP metrics, which are not stored.", taken.points)
         yield _counter("commits", "Transactions committed.", stats.commits)
         yield _counter("commits_failed", "Transactions that failed; their senders were told.", stats.failed_commits)

@@ -29,6 +29,8 @@ class Need:
 
 _INGEST: Final = Need("ingest", "ingest")
 _READ: Final = Need("read", "read")
+_AUDIT: Final = Need("audit", "read")
+_ERASE: Final = Need("erase", "admin")
 
 HTTP: Final[dict[str, Need]] = {
     "/v1/events": _INGEST,
@@ -43,9 +45,30 @@ HTTP: Final[dict[str, Need]] = {
     "/api/v1/tail": _READ,
     "/api/v1/sql": _READ,
     "/api/v1/export/events": _READ,
+    "/api/v1/export/evidence": _AUDIT,
     "/api/v1/prices/apply": Need("admin", "admin"),
     "/api/v1/budgets": _READ,
     "/api/v1/access-log": Need("audit", "read"),
+    "/api/v1/log": _AUDIT,
+    "/api/v1/log/state": _AUDIT,
+    "/api/v1/log/frontier": _AUDIT,
+    "/api/v1/log/window": _AUDIT,
+    "/api/v1/log/{tenant:path}/checkpoint": _AUDIT,
+    "/api/v1/log/{tenant:path}/tile/{tile:path}": _AUDIT,
+    "/api/v1/log/{tenant:path}/proof": _AUDIT,
+    "/api/v1/log/{tenant:path}/consistency": _AUDIT,
+    "/api/v1/erasures": _AUDIT,
+    "/api/v1/erasures/{erasure_id}": _AUDIT,
+    "/api/v1/erasures/preview": _ERASE,
+    "/api/v1/erasures/request": _ERASE,
+    "/api/v1/erasures/{erasure_id}/approve": _ERASE,
+    "/api/v1/erasures/{erasure_id}/refuse": _ERASE,
+    "/api/v1/holds": _AUDIT,
+    "/api/v1/holds/place": _ERASE,
+    "/api/v1/holds/{hold_id}/release": _ERASE,
+    "/api/v1/retention": _AUDIT,
+    "/api/v1/retention/preview": _ERASE,
+    "/api/v1/retention/run": _ERASE,
     "/api/v1/reviews/{event_id}": _READ,
     "/api/v1/reviews/{event_id}/acts": Need("audit", "admin"),
     "/api/v1/review-days/{day}": _READ,

@@ -29,9 +29,22 @@ def whole_number(query: QueryParams, name: str, most: int) -> int | None:
     Raises:
         QueryError: it is no such number.
     """
+    return _number(query, name, 1, most)
+
+
+def index_number(query: QueryParams, name: str, most: int) -> int | None:
+    """Return a number from 0 to `most`, `None` when it is left out.
+
+    Raises:
+        QueryError: it is no such number.
+    """
+    return _number(query, name, 0, most)
+
+
+def _number(query: QueryParams, name: str, least: int, most: int) -> int | None:
     text = query.get(name)
     if text is None:
         return None
-    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS and 0 < int(text) <= most):
-        raise QueryError(f"{name} takes a whole number from 1 to {most}")
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS and least <= int(text) <= most):
+        raise QueryError(f"{name} takes a whole number from {least} to {most}")
     return int(text)

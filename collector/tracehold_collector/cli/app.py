@@ -15,19 +15,24 @@ from tracehold_collector.cli import (
     budgets,
     controls,
     doctor,
+    erase,
     explain,
     export,
+    export_evidence,
     gaps,
     ingest,
     keys,
     log,
     policy,
     prices,
+    retention,
     review,
+    sealing,
     search,
     serving,
     sql,
     tail,
+    verify,
 )
 
 EXIT_FAILED = 1
@@ -55,8 +60,13 @@ policy.add_to(app)
 controls.add_to(app)
 sql.add_to(app)
 export.add_to(app)
+export_evidence.add_to(app)
 budgets.add_to(app)
 log.add_to(app)
+verify.add_to(app)
+erase.add_to(app)
+retention.add_to(app)
+sealing.add_to(app)
 prices.add_to(app)
 keys.add_to(app)
 access.add_to(app)

@@ -9,6 +9,10 @@ CollectorError (TraceholdError)
 ├── StoreError              the store cannot be opened, read or written            -> 503, exit 3
 │   ├── StoreLockedError    another process has the store open
 │   └── StoreTooNewError    the store was written by a newer Tracehold
+├── AuditError              the evidence of the audit log is malformed, or does not hold
+│   ├── ProofError          a Merkle proof was asked for what the tree lacks, or does not lead to the root
+│   ├── NoteError           a signed note, tree head or verifier key is malformed, or nobody known signed it
+│   └── TileError           a tile, entry bundle or its path is malformed, or missing
 ├── NotFoundError           what is acted on is not there, or not the asker's to see -> 404
 ├── NotAllowedError         the asker may not do this one thing                    -> 403
 ├── ConflictError           somebody else acted meanwhile, or the step is none     -> 409
@@ -98,6 +102,22 @@ class StoreLockedError(StoreError):
 
 class StoreTooNewError(StoreError):
     """The store was written by a newer Tracehold and is left untouched."""
+
+
+class AuditError(CollectorError):
+    """The evidence of the audit log is malformed, or does not hold; nothing else leaves its parsers."""
+
+
+class ProofError(AuditError):
+    """A Merkle proof was asked for what the tree lacks, or does not lead to the root."""
+
+
+class NoteError(AuditError):
+    """A signed note, tree head or verifier key is malformed, or no known key signed it."""
+
+
+class TileError(AuditError):
+    """A tile, an entry bundle or its path is malformed, or is not there."""
 
 
 class QueryError(CollectorError):

@@ -45,6 +45,10 @@ class Pseudonyms:
         """Return `q_` and 16 hex digits for a text somebody looked for: the access log tells no words."""
         return "q_" + self._digest(b"sought", text.encode("utf-8", "replace"))[:8].hex()
 
+    def run(self, text: str) -> bytes:
+        """Return 16 bytes for a run: how one that was erased is remembered without its name."""
+        return self._digest(b"run", text.encode("utf-8", "replace"))[:16]
+
     def event_id(self, content: bytes, position: int) -> bytes:
         """Return the 16-byte id of an event that has none of its own: a keyed digest of content and place.
 

@@ -23,6 +23,27 @@ def prepare_folder(path: Path) -> None:
         raise StoreError(f"cannot use the data folder {path}: {error.strerror}. Choose another --data-dir") from error
 
 
+def make_private(path: Path) -> None:
+    """Make the file for its owner alone before SQLite makes it as the umask says; its side files take after it.
+
+    Never opened when it is there already: closing it would end every lock that this process has on it through SQLite,
+    and another process would then take itself for the only one (https://www.sqlite.org/howtocorrupt.html, 2.2).
+    """
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        os.chmod(path, 0o600)  # noqa: PTH101 - as above
+    else:
+        give_to_owner_of_folder(path)
+
+
+def give_to_owner_of_folder(path: Path) -> None:
+    """Let the collector read what root made for it: it runs as the owner of the folder."""
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        folder = path.parent.stat()
+        os.chown(path, folder.st_uid, folder.st_gid)
+
+
 def load_or_create_key(
     path: Path,
     *,
@@ -44,7 +65,7 @@ def load_or_create_key(
     """
     try:
         if may_create and not path.exists():
-            _create(path)
+            create_secret(path, secrets.token_hex(KEY_BYTES))
         key = bytes.fromhex(path.read_text(encoding="ascii"))
     except (OSError, ValueError) as error:
         raise StoreError(
@@ -55,16 +76,56 @@ def load_or_create_key(
     return key
 
 
-def _create(path: Path) -> None:
-    own = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    descriptor = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(secrets.token_hex(KEY_BYTES))
-        file.flush()
-        os.fsync(file.fileno())
+def create_secret(path: Path, text: str) -> None:
+    """Write a secret that is not there yet, for its owner alone; when another process is first, its text stays.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    own = _write_aside(path, text)
     try:
         os.link(own, path)
     except FileExistsError:
         pass  # another process was first; its key is the store's
     finally:
         own.unlink()
+    _sync_folder(path)
+
+
+def replace_secret(path: Path, text: str) -> None:
+    """Put another text in the place of a secret, all of it or nothing, with the owner it had.
+
+    Whoever replaces what it has read holds a lock meanwhile.
+
+    Raises:
+        OSError: it cannot be written; the old text stands.
+    """
+    own = _write_aside(path, text)
+    try:
+        if os.geteuid() == 0:  # the collector may run as somebody else, and must read what root wrote
+            was = path.stat()
+            os.chown(own, was.st_uid, was.st_gid)
+        own.replace(path)
+    except BaseException:
+        own.unlink(missing_ok=True)
+        raise
+    _sync_folder(path)
+
+
+def _write_aside(path: Path, text: str) -> Path:
+    own = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    descriptor = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    return own
+
+
+def _sync_folder(path: Path) -> None:
+    """Make the name as durable as the bytes."""
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

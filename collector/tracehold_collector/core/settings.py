@@ -76,6 +76,24 @@ class CollectorSettings(BaseSettings):
         le=64,
         description="processes that decode what comes in, started with the first large request; 0 decodes in this one",
     )
+    audit_log: bool = Field(
+        True, description="whether events get a place in the audit log; without it nobody can tell what was altered"
+    )
+    tree_head_events: int = Field(10_000, ge=1, description="events after which a tree head of the audit log is signed")
+    tree_head_seconds: float = Field(10.0, ge=1, description="seconds after which one is signed, if anything came")
+    tree_head_copies: str = Field(
+        "", description="where else tree heads go: folders, s3://bucket/path, https://receiver, separated by commas"
+    )
+    min_retention_days: int = Field(
+        MIN_ACCESS_LOG_DAYS, ge=0, le=36_500, description="days that purges by age and retention policies have to leave"
+    )
+    strict_erasure: bool = Field(
+        False, description="whether an erasure needs a second person, with a key of their own, who approves of it"
+    )
+    retention: Path | None = Field(None, description="retention policies, a TOML file; applied once an hour")
+    places: Path | None = Field(
+        None, description="other stores that erasures reach: engines, trace files, sessions; a TOML file"
+    )
     log_level: str = Field("info", pattern="^(debug|info|warning|error)$", description="debug, info, warning or error")
 
     @classmethod

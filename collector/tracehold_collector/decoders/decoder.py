@@ -69,11 +69,13 @@ class DecoderSettings:
         pseudonym_key: the store's secret, from which user and session pseudonyms are made.
         limits: what one sender may send.
         prices: the user's own price lists; `None` leaves calls without a cost unpriced.
+        evidence: whether to make what the audit log commits to.
     """
 
     pseudonym_key: bytes = field(repr=False)
     limits: Limits
     prices: tuple[PriceList, ...] | None = ()
+    evidence: bool = True
 
 
 class Decoder:
@@ -86,6 +88,7 @@ class Decoder:
 
     def __init__(self, settings: DecoderSettings, prices: PriceBook | None = None) -> None:
         self._limits = settings.limits
+        self._evidence = settings.evidence
         self._key = settings.pseudonym_key
         self._prices = PriceBook(settings.prices) if prices is None and settings.prices is not None else prices
         self._pseudonyms: dict[str, Pseudonyms] = {}
@@ -108,7 +111,7 @@ class Decoder:
         batch = self._batch(job, body, context)
         if self._prices is not None:
             price_records(batch.records, self._prices, moment)
-        rows, unfit = encode_apart(batch.records)
+        rows, unfit = encode_apart(batch.records, evidence=self._evidence)
         unstorable = [Rejection("the request", "an event could not be stored") for _ in range(unfit)]
         return Decoded(rows, [*batch.rejected, *unstorable])
 

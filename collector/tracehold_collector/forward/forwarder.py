@@ -231,7 +231,8 @@ class Forwarder:
     def _next_batch(self) -> Batch:
         position = self._books.now().position
         with self._database.cursor() as cursor:
-            records = read_beyond(cursor, position, max_records=self._max_records, max_packed=_MAX_PACKED_BYTES)
+            vault = self._database.vault
+            records = read_beyond(cursor, vault, position, max_records=self._max_records, max_packed=_MAX_PACKED_BYTES)
             return make_batch(records, self._max_bytes)
 
     def _serve(self, ticket: int) -> None:

@@ -166,7 +166,7 @@ class ContentSearch:
 
     def _open(self, page: Sequence[Spot]) -> tuple[Sequence[Spot], dict[str, bytes]]:
         """The first part of a page, in a statement of its own: nothing stays open while a reader takes its time."""
-        return self._reader.run(lambda cursor: open_contents(cursor, page))
+        return self._reader.run(lambda cursor: open_contents(cursor, self._reader.vault, page))
 
     def _look(self, part: Sequence[Spot], chunks: Mapping[str, bytes]) -> list[Hit]:
         progress = self.progress

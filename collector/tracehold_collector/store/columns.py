@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
 import pyarrow as pa
 
+from tracehold_collector.audit.leaves import HASH_BYTES, event_digests
 from tracehold_collector.core.record import Record
 
 _TEXT: Final = pa.string()
@@ -55,8 +57,12 @@ EVENT_SCHEMA: Final = pa.schema(
         ("attributes", _TEXT),
         ("content_chunk", pa.uuid()),
         ("content_pos", pa.int32()),
+        ("commitment", pa.binary(HASH_BYTES)),
+        ("digest", pa.binary(HASH_BYTES)),
     ]
 )
+"""The columns that the commit does not fill itself. `digest` is not stored: the leaf of the audit log is made of it."""
+
 CHUNK_SCHEMA: Final = pa.schema(
     [
         ("chunk_id", pa.uuid()),
@@ -67,14 +73,20 @@ CHUNK_SCHEMA: Final = pa.schema(
         ("body", pa.binary()),
     ]
 )
+"""Chunks as they are packed; sealed they have a `key_id` as well."""
 
 
-def event_batch(records: Sequence[Record], places: Sequence[tuple[bytes, int] | None]) -> pa.RecordBatch:
+def event_batch(
+    records: Sequence[Record],
+    places: Sequence[tuple[bytes, int] | None],
+    commitments: Sequence[bytes | None] | None = None,
+) -> pa.RecordBatch:
     """Return the rows of `events` for `records`; the commit adds when they were received.
 
     Args:
         records: what to store.
         places: for each record the chunk id (16 bytes) and the position of its content, or `None`.
+        commitments: to the content of each record that has one; without any, the rows get no place in the audit log.
     """
     columns: list[Any] = [_uuids([record.event_id for record in records])]
     columns += [pa.array([getattr(record, name) for record in records], kind) for name, kind in EVENT_COLUMNS]
@@ -85,6 +97,20 @@ def event_batch(records: Sequence[Record], places: Sequence[tuple[bytes, int] | 
         _uuids([place[0] if place else None for place in places]),
         pa.array([place[1] if place else None for place in places], pa.int32()),
     ]
+    if commitments is None:
+        columns += [pa.nulls(len(records), pa.binary(HASH_BYTES))] * 2
+        return pa.record_batch(columns, schema=EVENT_SCHEMA)
+    # An event that says nothing has random bytes there: once its row is gone, nobody can guess what the leaf was of.
+    drawn = os.urandom(HASH_BYTES * len(records))
+    filled = b"".join(
+        [
+            commitment or drawn[place * HASH_BYTES : (place + 1) * HASH_BYTES]
+            for place, commitment in enumerate(commitments)
+        ]
+    )
+    envelope = pa.record_batch(columns, names=EVENT_SCHEMA.names[:-2])
+    digests = event_digests(envelope, filled, [commitment is not None for commitment in commitments])
+    columns += [_hashes(filled), _hashes(b"".join(digests))]
     return pa.record_batch(columns, schema=EVENT_SCHEMA)
 
 
@@ -128,3 +154,9 @@ def cost_table(costs: Sequence[Cost], priced_at: int) -> pa.Table:
 
 def _uuids(values: Sequence[bytes | None]) -> pa.ExtensionArray:
     return pa.ExtensionArray.from_storage(pa.uuid(), pa.array(values, pa.binary(16)))
+
+
+def _hashes(joined: bytes) -> pa.Array:
+    return pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(HASH_BYTES), len(joined) // HASH_BYTES, [None, pa.py_buffer(joined)]
+    )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any, Final
@@ -18,7 +19,10 @@ from tracehold_collector.core.record import Record
 from tracehold_collector.store.columns import Cost, cost_table
 from tracehold_collector.store.conflicts import COMPARED, conflicts
 from tracehold_collector.store.database import Database
+from tracehold_collector.store.erased import ErasedIds, RunDigest, plain_digest
+from tracehold_collector.store.log import LogWriter
 from tracehold_collector.store.rows import Rows, encode
+from tracehold_collector.store.sealed import seal_batch
 from tracehold_collector.store.seen import SeenIds, Unsure
 from tracehold_collector.store.shares import UsageShares
 from tracehold_collector.store.tables import Table
@@ -29,6 +33,7 @@ _SQL: Final = resources.files("tracehold_collector.store.sql")
 _FOLD_RUN_DELTAS: Final = (_SQL / "fold_run_deltas.sql").read_text()
 _ADD_COSTS: Final = (_SQL / "add_costs.sql").read_text()
 
+_TABLES: Final = ("events", "run_deltas", "contents", "log_hashes")
 _ID_BYTES: Final = 16
 _LOAD_ROWS: Final = 1 << 18
 
@@ -60,15 +65,22 @@ class Receipt:
         accepted: new in the store.
         duplicates: the store had them already.
         refused: could not be stored, whatever was tried.
+        erased: not taken in, since they, or their run, were erased before.
     """
 
     accepted: int
     duplicates: int
     refused: int = 0
+    erased: int = 0
 
     def __add__(self, other: Receipt) -> Receipt:
         """Return what became of both."""
-        return Receipt(self.accepted + other.accepted, self.duplicates + other.duplicates, self.refused + other.refused)
+        return Receipt(
+            self.accepted + other.accepted,
+            self.duplicates + other.duplicates,
+            self.refused + other.refused,
+            self.erased + other.erased,
+        )
 
 
 @dataclass(slots=True)
@@ -80,6 +92,7 @@ class CommitStats:
     conflicts: int = 0
     commits: int = 0
     failed_commits: int = 0
+    erased: int = 0
     content_bytes: int = 0
 
 
@@ -89,11 +102,22 @@ class Committer:
     Args:
         database: the open store.
         on_commit: called with the new records of each commit, after it; must not block. What it raises is logged.
+        run_digest: how runs that were erased are remembered.
+        audit_log: whether events get a place in their tenant's log.
     """
 
-    def __init__(self, database: Database, on_commit: Callable[[Sequence[Record]], None] | None = None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        on_commit: Callable[[Sequence[Record]], None] | None = None,
+        *,
+        run_digest: RunDigest = plain_digest,
+        audit_log: bool = True,
+    ) -> None:
         self.stats = CommitStats()
         self._database = database
+        self._run_digest = run_digest
+        self._audit_log = audit_log
         self._on_commit = on_commit
         self._seen = SeenIds()
         self._open()
@@ -106,9 +130,13 @@ class Committer:
         Raises:
             duckdb.Error, pyarrow.ArrowException: nothing was stored.
         """
-        fresh, receipts = self._select_new(submissions)
+        kept, erased = self.erased.without(submissions)
+        fresh, receipts = self._select_new(kept)
         if fresh:
             self._insert(fresh)
+        if any(erased):
+            self.stats.erased += sum(erased)
+            receipts = [receipt + Receipt(0, 0, 0, count) for receipt, count in zip(receipts, erased, strict=True)]
         self.stats.duplicates += sum(receipt.duplicates for receipt in receipts)
         return receipts
 
@@ -133,6 +161,30 @@ class Committer:
             raise
         self.unfolded += len(runs)
         return len(costs)
+
+    @property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """The write connection; only on the writer's thread."""
+        return self._database.connection
+
+    @contextmanager
+    def transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """One transaction of whoever runs on the writer's thread, all or nothing."""
+        connection = self._database.connection
+        self._database.rows_changed()
+        connection.execute("BEGIN TRANSACTION")
+        try:
+            yield connection
+            connection.execute("COMMIT")
+        except BaseException:
+            self._shares.forget()
+            _rollback(connection)
+            raise
+
+    def recount_shares(self, runs: Sequence[tuple[str, str]]) -> None:
+        """Tell runs (tenant, run id) what counts of them, after events were taken away; inside a transaction."""
+        self._shares.recount(self._database.connection, runs, now_ns())
+        self.unfolded += 2 * len(runs)
 
     def recover(self, error: BaseException) -> None:
         """Open the file again when DuckDB will answer nothing more until then; the next commit tries again if not."""
@@ -163,9 +215,17 @@ class Committer:
         """Move the write-ahead file into the store."""
         self._database.connection.execute("CHECKPOINT")
 
-    def _open(self) -> None:
+    def attach(self) -> None:
+        """Go on with the same rows in another file: what is known of them stays true."""
         connection = self._database.connection
-        self._tables = {name: Table(connection, name) for name in ("events", "run_deltas", "contents")}
+        self._tables = {name: Table(connection, name) for name in _TABLES}
+        self._shares = UsageShares(connection)
+        self.erased = ErasedIds(connection, self._run_digest)
+
+    def _open(self) -> None:
+        self.attach()
+        connection = self._database.connection
+        self.log = LogWriter(connection)
         (last,) = connection.execute("SELECT max(received_at) FROM events").fetchone() or (None,)
         self._last_commit_ns = last or 0
         (self.unfolded,) = connection.execute("SELECT count(*) FROM run_deltas WHERE run_key IS NULL").fetchone() or (
@@ -175,18 +235,21 @@ class Committer:
         for batch in stored:
             first_ns, last_ns = pc.min_max(batch.column(1)).values()
             self._seen.add(_raw(batch.column(0)), first_ns.as_py(), last_ns.as_py())
-        self._shares = UsageShares(connection)
         self._database.release_memory()
 
     def _insert(self, fresh: list[Rows]) -> None:
         # Of two commits the later one has the later time, whatever the clock does: who reads on from there misses none.
         received_at = max(now_ns(), self._last_commit_ns + 1)
         connection = self._database.connection
+        sealed = [seal_batch(self._database.vault, rows.contents) for rows in fresh]
+        leaves = self.log.stage(fresh if self._audit_log else [], received_at)
+        places = {"leaf_index": pa.chunked_array(leaves.indexes)} if leaves.indexes else {}
         connection.execute("BEGIN TRANSACTION")
         try:
-            self._tables["events"].append([rows.events for rows in fresh], received_at)
+            self._tables["events"].append([rows.events for rows in fresh], received_at, places)
             self._tables["run_deltas"].append([rows.deltas for rows in fresh], received_at)
-            self._tables["contents"].append([rows.contents for rows in fresh], received_at)
+            self._tables["contents"].append(sealed, received_at)
+            self._tables["log_hashes"].append([leaves.hashes], received_at)
             self._shares.settle(connection, fresh, received_at)
             connection.execute("COMMIT")
         except BaseException:
@@ -194,6 +257,7 @@ class Committer:
             _rollback(connection)
             raise
         self._last_commit_ns = received_at
+        self.log.settle(leaves)
         for rows in fresh:
             self._seen.add(rows.ids, received_at, received_at)
             self.unfolded += rows.deltas.num_rows

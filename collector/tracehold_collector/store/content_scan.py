@@ -15,7 +15,8 @@ from typing import Any, Final, NamedTuple
 import duckdb
 
 from tracehold_collector.core.errors import StoreError
-from tracehold_collector.store.chunks import open_chunk
+from tracehold_collector.sealing.vault import Vault
+from tracehold_collector.store.chunks import CHUNK_COLUMNS, Chunk, open_chunk
 from tracehold_collector.store.filters import equal_conditions, time_conditions
 
 MAX_PACKED_BYTES: Final = 2 * 1024 * 1024
@@ -139,18 +140,21 @@ def first_window(extent: Extent, wanted: ScanFilter) -> Window:
     return Window(wanted.after or (_TIMELESS if extent.last_ns is None else Position(extent.last_ns, "")))
 
 
-def open_contents(cursor: duckdb.DuckDBPyConnection, spots: Sequence[Spot]) -> tuple[Sequence[Spot], dict[str, bytes]]:
+def open_contents(
+    cursor: duckdb.DuckDBPyConnection, vault: Vault, spots: Sequence[Spot]
+) -> tuple[Sequence[Spot], dict[str, bytes]]:
     """Return the first of these events, as many as fit into `MAX_PACKED_BYTES`, and the chunks they lie in, opened.
 
     A chunk that was erased or cannot be read is missing.
 
     Args:
         cursor: the reader's own.
+        vault: opens them.
         spots: one or more.
     """
     sizes = _sizes(cursor, spots)
     part = _first_part(spots, sizes)
-    return part, _opened(cursor, part, {spot.chunk for spot in part if spot.chunk in sizes})
+    return part, _opened(cursor, vault, part, {spot.chunk for spot in part if spot.chunk in sizes})
 
 
 def read_envelopes(cursor: duckdb.DuckDBPyConnection, spots: Sequence[Spot]) -> dict[Spot, dict[str, Any]]:
@@ -260,18 +264,21 @@ def _first_part(spots: Sequence[Spot], sizes: Mapping[str, int]) -> Sequence[Spo
     return spots
 
 
-def _opened(cursor: duckdb.DuckDBPyConnection, spots: Sequence[Spot], chunks: set[str]) -> dict[str, bytes]:
+def _opened(
+    cursor: duckdb.DuckDBPyConnection, vault: Vault, spots: Sequence[Spot], chunks: set[str]
+) -> dict[str, bytes]:
     if not chunks:
         return {}
     rows = cursor.execute(
-        f"SELECT chunk_id::VARCHAR, codec, body FROM contents WHERE {_OF_CHUNKS}",  # noqa: S608 - constants
+        f"SELECT {CHUNK_COLUMNS} FROM contents WHERE {_OF_CHUNKS}",  # noqa: S608 - constants
         {"chunks": [uuid.UUID(chunk) for chunk in chunks], **_between(spots)},
     ).fetchall()
     opened: dict[str, bytes] = {}
-    for chunk, codec, body in rows:
+    vault.prepare(chunk.key_id for chunk in map(Chunk._make, rows))
+    for chunk in map(Chunk._make, rows):
         # One that cannot be read hides no other: its events are counted, as those of an erased one are.
         with contextlib.suppress(StoreError):
-            opened[chunk] = open_chunk(body, codec)
+            opened[str(chunk.chunk_id)] = open_chunk(chunk, vault)
     return opened
 
 

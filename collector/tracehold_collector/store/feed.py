@@ -16,7 +16,8 @@ import structlog
 
 from tracehold_collector.core.errors import StoreError
 from tracehold_collector.core.record import Record
-from tracehold_collector.store.chunks import read_chunk
+from tracehold_collector.sealing.vault import DestroyedKeyError, Vault
+from tracehold_collector.store.chunks import CHUNK_COLUMNS, Chunk, read_chunk
 from tracehold_collector.store.records import ROW_COLUMNS, record_of
 
 _log = structlog.get_logger(__name__)
@@ -44,7 +45,7 @@ FROM contents
 WHERE chunk_id IN (SELECT unnest(?::UUID[]))
   AND body IS NOT NULL
 """
-_BODIES: Final = _SIZES.replace("octet_length(body)", "codec, body")
+_BODIES: Final = _SIZES.replace("chunk_id, octet_length(body)", CHUNK_COLUMNS)
 
 _LAST_NS: Final = (1 << 63) - 1
 _RECEIVED_AT, _PLACE = -3, slice(-2, None)
@@ -89,7 +90,7 @@ def count_beyond(cursor: duckdb.DuckDBPyConnection, position: Position) -> tuple
 
 
 def read_beyond(
-    cursor: duckdb.DuckDBPyConnection, position: Position, *, max_records: int, max_packed: int
+    cursor: duckdb.DuckDBPyConnection, vault: Vault, position: Position, *, max_records: int, max_packed: int
 ) -> Iterator[tuple[Position, Record]]:
     """Yield the next events with their contents, each with the place after it; nothing when there are none.
 
@@ -97,6 +98,7 @@ def read_beyond(
 
     Args:
         cursor: the reader's own, until the last one was taken.
+        vault: opens contents.
         position: where to go on.
         max_records: events at most.
         max_packed: bytes of compressed contents at most; the first chunk is read however large it is.
@@ -115,43 +117,41 @@ def read_beyond(
         record = record_of(row)
         if chunk in bodies:
             packed = bodies[chunk]
-            if packed is _BEYOND_BUDGET:
+            if packed is None:
                 return
             if unpacked[0] != chunk:
-                unpacked = (chunk, _unpacked(*packed))
+                unpacked = (chunk, _unpacked(packed, vault))
             record.content = unpacked[1][pos] if pos < len(unpacked[1]) else None
         yield _after(row), record
 
 
-_Packed = tuple[str, bytes]
-_BEYOND_BUDGET: Final[_Packed] = ("", b"")
-
-
 def _bodies(
     cursor: duckdb.DuckDBPyConnection, rows: Sequence[tuple[Any, ...]], max_packed: int
-) -> dict[uuid.UUID, _Packed]:
-    """Codec and body of each chunk that is not erased; in place of those over the budget, `_BEYOND_BUDGET`."""
+) -> dict[uuid.UUID, Chunk | None]:
+    """Return each chunk that is not erased; `None` in place of those over the budget."""
     wanted: dict[uuid.UUID, None] = dict.fromkeys(row[-2] for row in rows if row[-2] is not None)
     if not wanted:
         return {}
     sizes = dict(cursor.execute(_SIZES, [list(wanted)]).fetchall())
-    found: dict[uuid.UUID, _Packed] = {}
+    found: dict[uuid.UUID, Chunk | None] = {}
     taken: list[uuid.UUID] = []
     room = max_packed
     for chunk in filter(sizes.__contains__, wanted):
         if taken and sizes[chunk] > room:
             room = 0
-            found[chunk] = _BEYOND_BUDGET
+            found[chunk] = None
         else:
             room -= sizes[chunk]
             taken.append(chunk)
     read = cursor.execute(_BODIES, [taken]).fetchall()
-    return found | {chunk: (codec, body) for chunk, codec, body in read}
+    return found | {row[0]: Chunk(*row) for row in read}
 
 
-def _unpacked(codec: str, body: bytes) -> list[dict[str, Any]]:
+def _unpacked(chunk: Chunk, vault: Vault) -> list[dict[str, Any]]:
     try:
-        return read_chunk(body, codec)
+        return read_chunk(chunk, vault)
+    except DestroyedKeyError:
+        return []
     except StoreError as error:
         # Whoever reads on for ever must not stop at it for ever.
         _log.error("content_unreadable", error=str(error))

@@ -12,7 +12,8 @@ from typing import Any, Final
 import duckdb
 import orjson
 
-from tracehold_collector.store.chunks import read_chunk
+from tracehold_collector.sealing.vault import Vault
+from tracehold_collector.store.chunks import CHUNK_COLUMNS, read_chunks
 
 Place = tuple[uuid.UUID, int]
 """Where a content lies: its chunk, and the position in it."""
@@ -45,10 +46,12 @@ class OpenedChunks:
     """Opens chunks and keeps those used last, each content as JSON: as objects they are six times as large.
 
     Args:
+        vault: opens them.
         max_packed: bytes of compressed content to open at most; 0 opens none and counts none as left out.
     """
 
-    def __init__(self, max_packed: int) -> None:
+    def __init__(self, vault: Vault, max_packed: int) -> None:
+        self._vault = vault
         self._max_packed = max_packed
         self._beyond: set[uuid.UUID] = set()
         self._kept: OrderedDict[uuid.UUID, _Slices] = OrderedDict()
@@ -89,12 +92,12 @@ class OpenedChunks:
             self._take(chunk, self._kept[chunk], wanted.pop(chunk), found)
         if wanted:
             cursor.execute(
-                f"SELECT chunk_id, codec, body {_OF_CHUNKS}",
+                f"SELECT {CHUNK_COLUMNS} {_OF_CHUNKS}",
                 {"chunks": list(wanted)} | committed.bound(),
             )
             while row := cursor.fetchone():
-                chunk, codec, body = row
-                self._take(chunk, self._keep(chunk, _Slices(read_chunk(body, codec))), wanted[chunk], found)
+                for chunk, contents in read_chunks([row], self._vault):
+                    self._take(chunk, self._keep(chunk, _Slices(contents)), wanted[chunk], found)
         return found
 
     @staticmethod

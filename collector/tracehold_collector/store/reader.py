@@ -15,6 +15,7 @@ from tracehold_queries import Query, QueryParameterError, catalogue
 
 from tracehold_collector.core.errors import QueryError, StoreError
 from tracehold_collector.core.record import Record
+from tracehold_collector.sealing.vault import Vault
 from tracehold_collector.store.database import Database
 from tracehold_collector.store.opened import Bounds, OpenedChunks
 from tracehold_collector.store.records import read_records, unpack
@@ -100,7 +101,7 @@ class Reader:
                 return None
             envelope = dict(zip([column[0] for column in cursor.description or []], rows[0], strict=True))
             only = Access((envelope["tenant"],), access.content)
-            return envelope, _contents(cursor, [key], only).get(key)
+            return envelope, self._contents(cursor, [key], only).get(key)
 
         return self._run(read)
 
@@ -111,7 +112,7 @@ class Reader:
             QueryError: one of them is no UUID.
         """
         keys = {text: _uuid(text) for text in event_ids}
-        found = self._run(lambda cursor: _contents(cursor, list(keys.values()), access))
+        found = self._run(lambda cursor: self._contents(cursor, list(keys.values()), access))
         return {text: found.get(key) for text, key in keys.items()}
 
     def traces(
@@ -126,7 +127,7 @@ class Reader:
             with_content: whether their records have what the events said; what does not fit into `MAX_PACKED_BYTES`
                 is left out and counted in `StoredTrace.unread`.
         """
-        opened = OpenedChunks(MAX_PACKED_BYTES if with_content and access.content else 0)
+        opened = OpenedChunks(self.vault, MAX_PACKED_BYTES if with_content and access.content else 0)
         tenants = _tenants(access)
         found, bounds = self._run(
             lambda cursor: read_outlines(cursor, trace_ids, tenants, max_events=max_events, opened=opened)
@@ -157,8 +158,15 @@ class Reader:
         """
         packed = MAX_PACKED_BYTES if access.content else 0
         return self._run(
-            lambda cursor: read_records(cursor, event_ids, _tenants(access), between_ns=between_ns, max_packed=packed)
+            lambda cursor: read_records(
+                cursor, self.vault, event_ids, _tenants(access), between_ns=between_ns, max_packed=packed
+            )
         )
+
+    @property
+    def vault(self) -> Vault:
+        """Opens contents."""
+        return self._database.vault
 
     def run(self, work: Callable[[duckdb.DuckDBPyConnection], _T]) -> _T:
         """Do `work` with a cursor of its own, within the time limit of one question.
@@ -184,6 +192,29 @@ class Reader:
         except duckdb.Error as error:
             raise StoreError(f"the store could not answer: {type(error).__name__}") from error
 
+    def _contents(
+        self, cursor: duckdb.DuckDBPyConnection, keys: Sequence[uuid.UUID], access: Access
+    ) -> dict[uuid.UUID, dict[str, Any] | None]:
+        if not access.content:
+            return {}
+        tenants = _tenants(access)
+        places = cursor.execute(
+            """
+            SELECT event_id, content_chunk, content_pos
+            FROM events
+            WHERE event_id IN (SELECT unnest($keys::UUID[]))
+              AND content_chunk IS NOT NULL
+              AND ($tenants::VARCHAR[] IS NULL OR list_contains($tenants::VARCHAR[], tenant))
+            """,
+            {"keys": list(keys), "tenants": tenants},
+        ).fetchall()
+        found, beyond = unpack(
+            cursor, self.vault, {key: (chunk, position) for key, chunk, position in places}, MAX_PACKED_BYTES
+        )
+        if beyond:
+            raise QueryError(f"these {len(keys)} events say too much for one answer; ask for fewer at once")
+        return {**found}
+
 
 def find_query(name: str) -> Query:
     """Return a query of the catalogue.
@@ -206,28 +237,6 @@ def _time_limit(cursor: duckdb.DuckDBPyConnection, timeout_s: float) -> Iterator
         yield
     finally:
         timer.cancel()
-
-
-def _contents(
-    cursor: duckdb.DuckDBPyConnection, keys: Sequence[uuid.UUID], access: Access
-) -> dict[uuid.UUID, dict[str, Any] | None]:
-    if not access.content:
-        return {}
-    tenants = _tenants(access)
-    places = cursor.execute(
-        """
-        SELECT event_id, content_chunk, content_pos
-        FROM events
-        WHERE event_id IN (SELECT unnest($keys::UUID[]))
-          AND content_chunk IS NOT NULL
-          AND ($tenants::VARCHAR[] IS NULL OR list_contains($tenants::VARCHAR[], tenant))
-        """,
-        {"keys": list(keys), "tenants": tenants},
-    ).fetchall()
-    found, beyond = unpack(cursor, {key: (chunk, position) for key, chunk, position in places}, MAX_PACKED_BYTES)
-    if beyond:
-        raise QueryError(f"these {len(keys)} events say too much for one answer; ask for fewer at once")
-    return {**found}
 
 
 def _tenants(access: Access) -> list[str] | None:

@@ -10,7 +10,8 @@ import duckdb
 import orjson
 
 from tracehold_collector.core.record import Record
-from tracehold_collector.store.chunks import read_chunk
+from tracehold_collector.sealing.vault import Vault
+from tracehold_collector.store.chunks import CHUNK_COLUMNS, Chunk, read_chunks
 from tracehold_collector.store.columns import EVENT_COLUMNS
 from tracehold_collector.store.opened import Place
 
@@ -23,6 +24,7 @@ VISIBLE: Final = "($tenants::VARCHAR[] IS NULL OR list_contains($tenants::VARCHA
 
 def read_records(
     cursor: duckdb.DuckDBPyConnection,
+    vault: Vault,
     event_ids: Collection[str],
     tenants: Sequence[str] | None,
     *,
@@ -33,6 +35,7 @@ def read_records(
 
     Args:
         cursor: the reader's own.
+        vault: opens contents.
         event_ids: UUIDs as text.
         tenants: whose to look at; `None` is everyone's.
         between_ns: the first and last start among them, so that no other part of the table is touched.
@@ -50,12 +53,12 @@ def read_records(
         {"keys": list(event_ids), "tenants": tenants, "first_ns": first_ns, "last_ns": last_ns},
     ).fetchall()
     records = [record_of(row) for row in rows]
-    unread = _fill_contents(cursor, records, rows, max_packed) if max_packed else set()
+    unread = _fill_contents(cursor, vault, records, rows, max_packed) if max_packed else set()
     return {str(row[0]): record for record, row in zip(records, rows, strict=True)}, not unread
 
 
 def unpack(
-    cursor: duckdb.DuckDBPyConnection, places: Mapping[uuid.UUID, Place], max_packed: int
+    cursor: duckdb.DuckDBPyConnection, vault: Vault, places: Mapping[uuid.UUID, Place], max_packed: int
 ) -> tuple[dict[uuid.UUID, dict[str, Any]], set[uuid.UUID]]:
     """Return the contents that lie at `places`, by event, and the events whose content went beyond the budget.
 
@@ -63,6 +66,7 @@ def unpack(
 
     Args:
         cursor: the reader's own.
+        vault: opens contents.
         places: where each event's content lies.
         max_packed: bytes of compressed content to unpack at most.
     """
@@ -70,7 +74,11 @@ def unpack(
     for event_id, (chunk, position) in places.items():
         wanted.setdefault(chunk, []).append((event_id, position))
     cursor.execute(
-        "SELECT chunk_id, codec, body FROM contents WHERE chunk_id IN (SELECT unnest(?::UUID[])) AND body IS NOT NULL",
+        f"""
+        SELECT {CHUNK_COLUMNS}
+        FROM contents
+        WHERE chunk_id IN (SELECT unnest(?::UUID[])) AND body IS NOT NULL
+        """,  # noqa: S608 - a constant
         [list(wanted)],
     )
     found: dict[uuid.UUID, dict[str, Any]] = {}
@@ -78,21 +86,25 @@ def unpack(
     packed = 0
     # A chunk at a time: the asker wants a few events of each, not all of them in memory.
     while row := cursor.fetchone():
-        chunk, codec, body = row
-        packed += len(body)
+        stored = Chunk(*row)
+        packed += len(stored.body)
         if packed > max_packed:
-            beyond.update(event_id for event_id, _ in wanted[chunk])
+            beyond.update(event_id for event_id, _ in wanted[stored.chunk_id])
             continue
-        contents = read_chunk(body, codec)
-        found |= {event_id: contents[position] for event_id, position in wanted[chunk]}
+        for chunk_id, contents in read_chunks([row], vault):
+            found |= {event_id: contents[position] for event_id, position in wanted[chunk_id]}
     return found, beyond
 
 
 def _fill_contents(
-    cursor: duckdb.DuckDBPyConnection, records: Sequence[Record], rows: Sequence[tuple[Any, ...]], max_packed: int
+    cursor: duckdb.DuckDBPyConnection,
+    vault: Vault,
+    records: Sequence[Record],
+    rows: Sequence[tuple[Any, ...]],
+    max_packed: int,
 ) -> set[bytes]:
     places: dict[uuid.UUID, Place] = {row[0]: (row[-2], row[-1]) for row in rows if row[-2] is not None}
-    contents, beyond = unpack(cursor, places, max_packed)
+    contents, beyond = unpack(cursor, vault, places, max_packed)
     for record, row in zip(records, rows, strict=True):
         record.content = contents.get(row[0])
     return {event_id.bytes for event_id in beyond}

@@ -63,9 +63,13 @@ class Rows(Sequence[Record]):
     @property
     def ids(self) -> bytes:
         """The event ids, 16 bytes each, one behind the other."""
-        column = self.events.column("event_id").storage
-        start = column.offset * 16
-        return bytes(column.buffers()[1][start : start + len(self) * 16])
+        return _joined(self.events.column("event_id").storage)
+
+    @property
+    def digests(self) -> bytes | None:
+        """What the audit log commits to of each event, 32 bytes each; `None` when they were encoded without."""
+        column = self.events.column("digest")
+        return None if column.null_count else _joined(column)
 
     def records(self) -> list[Record]:
         """Return the records as they were before `encode`."""
@@ -78,9 +82,11 @@ class Rows(Sequence[Record]):
             zip(
                 self.contents.column("chunk_id").to_pylist(),
                 (
-                    chunks.read_chunk(body, codec)
-                    for body, codec in zip(
-                        self.contents.column("body").to_pylist(), self.contents.column("codec").to_pylist(), strict=True
+                    chunks.unpack_chunk(body, entries)
+                    for body, entries in zip(
+                        self.contents.column("body").to_pylist(),
+                        self.contents.column("entries").to_pylist(),
+                        strict=True,
                     )
                 ),
                 strict=True,
@@ -115,27 +121,32 @@ class Rows(Sequence[Record]):
         )
 
 
-def encode(records: Sequence[Record]) -> Rows:
+def encode(records: Sequence[Record], *, evidence: bool = True) -> Rows:
     """Return `records` as rows.
+
+    Args:
+        records: what to store.
+        evidence: whether to make what the audit log commits to.
 
     Raises:
         pyarrow.ArrowException, OverflowError, UnicodeError, TypeError, ValueError: one of them holds a value that no
             column can; `encode_apart` leaves such out.
     """
-    places, chunk_rows = _pack_contents(records)
-    return Rows(event_batch(records, places), run_delta_batch(records), chunk_batch(chunk_rows, chunks.CODEC))
+    places, chunk_rows, commitments = _pack_contents(records)
+    events = event_batch(records, places, commitments if evidence else None)
+    return Rows(events, run_delta_batch(records), chunk_batch(chunk_rows, chunks.PACKED))
 
 
-def encode_apart(records: Sequence[Record]) -> tuple[Rows, int]:
+def encode_apart(records: Sequence[Record], *, evidence: bool = True) -> tuple[Rows, int]:
     """Return those of `records` that can be stored as rows, and how many cannot.
 
     One that cannot is found by halving; its neighbours are kept.
     """
     try:
-        return encode(records), 0
+        return encode(records, evidence=evidence), 0
     except _NOT_ENCODABLE:
         fit = _encodable(records)
-        return encode(fit), len(records) - len(fit)
+        return encode(fit, evidence=evidence), len(records) - len(fit)
 
 
 def _encodable(records: Sequence[Record]) -> list[Record]:
@@ -152,9 +163,12 @@ def _encodable(records: Sequence[Record]) -> list[Record]:
 _ChunkRow = tuple[bytes, str, str, int, bytes]
 
 
-def _pack_contents(records: Sequence[Record]) -> tuple[list[tuple[bytes, int] | None], list[_ChunkRow]]:
-    """Put the contents of each run into chunks; return each record's place and the rows of `contents`."""
+def _pack_contents(
+    records: Sequence[Record],
+) -> tuple[list[tuple[bytes, int] | None], list[_ChunkRow], list[bytes | None]]:
+    """Put the contents of each run into chunks; return each record's place, the rows, and each one's commitment."""
     places: list[tuple[bytes, int] | None] = [None] * len(records)
+    commitments: list[bytes | None] = [None] * len(records)
     open_chunks: dict[tuple[str, str], _OpenChunk] = {}
     rows: list[_ChunkRow] = []
     for index, record in enumerate(records):
@@ -164,15 +178,16 @@ def _pack_contents(records: Sequence[Record]) -> tuple[list[tuple[bytes, int] | 
         key = (record.tenant, record.run_id)
         chunk = open_chunks.get(key)
         if chunk is not None and chunk.size + len(encoded) > chunks.MAX_CHUNK_BYTES:
-            rows.append(chunk.row())
+            rows.append(chunk.row(commitments))
             chunk = None
         if chunk is None:
             chunk = open_chunks[key] = _OpenChunk(bytes.fromhex(new_event_id(now_ns())), *key)
         places[index] = (chunk.chunk_id, len(chunk.contents))
         chunk.contents.append(encoded)
+        chunk.owners.append(index)
         chunk.size += len(encoded)
-    rows.extend(chunk.row() for chunk in open_chunks.values())
-    return places, rows
+    rows.extend(chunk.row(commitments) for chunk in open_chunks.values())
+    return places, rows, commitments
 
 
 @dataclass(slots=True)
@@ -181,7 +196,19 @@ class _OpenChunk:
     tenant: str
     run_id: str
     contents: list[bytes] = field(default_factory=list)
+    owners: list[int] = field(default_factory=list)
     size: int = 0
 
-    def row(self) -> _ChunkRow:
-        return self.chunk_id, self.tenant, self.run_id, len(self.contents), chunks.write_chunk(self.contents)
+    def row(self, commitments: list[bytes | None]) -> _ChunkRow:
+        """Return the chunk, and put the commitment to each content where its owner is."""
+        packed, made = chunks.pack(self.contents)
+        for owner, commitment in zip(self.owners, made, strict=True):
+            commitments[owner] = commitment
+        return self.chunk_id, self.tenant, self.run_id, len(self.contents), packed
+
+
+def _joined(column: pa.Array) -> bytes:
+    """The values of a column of fixed width without NULLs, one behind the other."""
+    width = column.type.byte_width
+    start = column.offset * width
+    return bytes(column.buffers()[1][start : start + len(column) * width])

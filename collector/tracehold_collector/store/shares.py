@@ -127,6 +127,13 @@ class UsageShares:
                 changed.append(run)
         self._sum_up(connection, changed, priced_at)
 
+    def recount(self, connection: duckdb.DuckDBPyConnection, runs: Sequence[_Run], at: int) -> None:
+        """Store what counts of `runs` after events, and their rows of `usage_shares`, were taken away. As `settle`."""
+        self.forget()
+        for run in (runs[place] for place in self._telling.places(_digests(runs))):
+            self._store(connection, run, self._read(connection, run))
+        self._sum_up(connection, runs, at)
+
     def forget(self) -> None:
         """Forget the runs in memory: what they say was not stored in the end."""
         self._trees.clear()

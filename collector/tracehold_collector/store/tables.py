@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import duckdb
@@ -30,12 +30,18 @@ class Table:
         ).fetchall()
         self._columns = [row[0] for row in columns]
 
-    def append(self, batches: Sequence[pa.RecordBatch], received_at: int) -> None:
+    def append(
+        self,
+        batches: Sequence[pa.RecordBatch],
+        received_at: int,
+        more: Mapping[str, pa.Array | pa.ChunkedArray] | None = None,
+    ) -> None:
         """Append the rows of `batches`; of columns that they do not have, NULL.
 
         Args:
             batches: of one schema.
             received_at: UTC nanoseconds of the commit.
+            more: columns that the batches do not have, or have in another form, over all of their rows.
 
         Raises:
             duckdb.Error: nothing was appended.
@@ -45,6 +51,7 @@ class Table:
         if not rows:
             return
         arrays = {name: given.column(name) for name in given.column_names}
+        arrays |= more or {}
         arrays[_RECEIVED_AT] = pa.repeat(pa.scalar(received_at, pa.int64()), rows)
         nothing = pa.nulls(rows)
         whole = pa.table([arrays.get(name, nothing) for name in self._columns], names=self._columns)

@@ -17,19 +17,23 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, Generic, TypeVar
 
 import duckdb
 import structlog
 
-from tracehold_collector.core.errors import QueueFullError, StoreError
+from tracehold_collector.core.errors import CollectorError, QueueFullError, StoreError
 from tracehold_collector.core.record import Record
 from tracehold_collector.store.columns import Cost
 from tracehold_collector.store.committer import UNAVAILABLE, CommitStats, Committer, Receipt
 from tracehold_collector.store.database import Database
+from tracehold_collector.store.erased import RunDigest, plain_digest
+from tracehold_collector.store.log import LogWriter
 from tracehold_collector.store.rows import Rows, encode, encode_apart
 
 _log = structlog.get_logger(__name__)
+
+_T = TypeVar("_T")
 
 _MAX_REFUSED: Final = 32
 """Rows of one submission that may turn out to be unstorable; more are taken for a fault of the store."""
@@ -48,6 +52,7 @@ class WriterOptions:
         fold_after: run deltas written since the last folding that are worth another.
         busy_rest_s: without any silence, run deltas are folded this often all the same. The write-ahead file is bounded
             by DuckDB's own threshold then.
+        audit_log: whether events get a place in their tenant's log.
     """
 
     max_queued: int = 50_000
@@ -57,6 +62,7 @@ class WriterOptions:
     quiet_wal_bytes: int = 4 * 1024 * 1024
     fold_after: int = 2_000
     busy_rest_s: float = 60.0
+    audit_log: bool = True
 
 
 @dataclass(slots=True)
@@ -76,9 +82,10 @@ class _Submission:
 
 
 @dataclass(slots=True)
-class _Pricing:
-    costs: Sequence[Cost]
-    done: Future[int] = field(default_factory=Future)
+class _Task(Generic[_T]):
+    work: Callable[[Committer], _T]
+    failed: str
+    done: Future[_T] = field(default_factory=Future)
 
 
 class Writer:
@@ -88,6 +95,7 @@ class Writer:
         database: the open store.
         options: how to gather and rest.
         on_commit: called on the writer thread with the new records of each commit, after it; must not block.
+        run_digest: how runs that were erased are remembered.
     """
 
     def __init__(
@@ -96,13 +104,14 @@ class Writer:
         options: WriterOptions | None = None,
         *,
         on_commit: Callable[[Sequence[Record]], None] | None = None,
+        run_digest: RunDigest = plain_digest,
     ) -> None:
         self._database = database
         self._options = options or WriterOptions()
-        self._committer = Committer(database, on_commit)
+        self._committer = Committer(database, on_commit, run_digest=run_digest, audit_log=self._options.audit_log)
         self._queue: queue.SimpleQueue[_Submission | None] = queue.SimpleQueue()
         # Beside the queue: senders who wait for an answer come first.
-        self._pricings: queue.SimpleQueue[_Pricing] = queue.SimpleQueue()
+        self._tasks: queue.SimpleQueue[_Task[Any]] = queue.SimpleQueue()
         self._queued = 0
         self._queued_lock = threading.Lock()
         self._closed = False
@@ -115,6 +124,11 @@ class Writer:
     def stats(self) -> CommitStats:
         """Counters since the start."""
         return self._committer.stats
+
+    @property
+    def log(self) -> LogWriter:
+        """The audit logs as they are committed."""
+        return self._committer.log
 
     @property
     def queued(self) -> int:
@@ -156,12 +170,31 @@ class Writer:
         Raises:
             StoreError: the writer is closed.
         """
+        failed = "the store could not take the prices in; nothing of this lot was changed"
+        return self.run(lambda committer: committer.add_costs(costs), failed=failed, again="price again")
+
+    def run(
+        self,
+        task: Callable[[Committer], _T],
+        *,
+        failed: str = "the store could not be changed; nothing of this step was",
+        again: str = "try again",
+    ) -> Future[_T]:
+        """Run `task` on the writer's thread, between two commits: nothing else changes the store meanwhile.
+
+        Senders wait as long as it runs, so what is long is done a page at a time. It begins and ends its own
+        transactions (`Committer.transaction`). What it raises is the future's error: a `CollectorError` as it is, any
+        other as a `StoreError` that says `failed`.
+
+        Raises:
+            StoreError: the writer is closed.
+        """
         if self._closed or not self._thread.is_alive():
-            raise StoreError("the store is closing; price again when the collector runs")
-        pricing = _Pricing(costs)
-        self._pricings.put(pricing)
+            raise StoreError(f"the store is closing; {again} when the collector runs")
+        waiting = _Task(task, f"{failed}, {again}")
+        self._tasks.put(waiting)
         self._queue.put(_Submission(encode([])))  # wakes the thread
-        return pricing.done
+        return waiting.done
 
     def close(self) -> None:
         """Commit what waits and end the thread; a second call does nothing."""
@@ -171,7 +204,7 @@ class Writer:
         self._thread.join()
         with contextlib.suppress(queue.Empty):
             while True:
-                self._pricings.get_nowait().done.cancel()
+                self._tasks.get_nowait().done.cancel()
 
     def _work(self) -> None:
         """Never ends because of what it was given: every submission is answered, one way or the other."""
@@ -189,7 +222,7 @@ class Writer:
             self._answer(batch)
             with self._queued_lock:
                 self._queued -= sum(len(submission.records) for submission in batch)
-            self._price()
+            self._run_tasks()
             if ending:
                 return
             if time.monotonic() - self._rested_at > self._options.busy_rest_s:
@@ -228,23 +261,25 @@ class Writer:
             for submission, receipt in zip(batch, receipts, strict=True):
                 submission.finish(receipt)
 
-    def _price(self) -> None:
-        """Store the costs that wait."""
+    def _run_tasks(self) -> None:
+        """Run the tasks that wait."""
         with contextlib.suppress(queue.Empty):
             while True:
-                self._add_costs(self._pricings.get_nowait())
+                self._run_task(self._tasks.get_nowait())
 
-    def _add_costs(self, pricing: _Pricing) -> None:
-        if not pricing.done.set_running_or_notify_cancel():
+    def _run_task(self, task: _Task[Any]) -> None:
+        if not task.done.set_running_or_notify_cancel():
             return
         try:
-            pricing.done.set_result(self._committer.add_costs(pricing.costs))
-        except Exception as error:  # noqa: BLE001 - whoever prices must be told, whatever it is
-            _log.error("pricing_failed", error=type(error).__name__, rows=len(pricing.costs))
+            task.done.set_result(task.work(self._committer))
+        except CollectorError as error:
+            task.done.set_exception(error)
+        except Exception as error:  # noqa: BLE001 - whoever waits must be told, whatever it is
+            _log.error("task_failed", error=type(error).__name__)
             self._committer.recover(error)
-            pricing.done.set_exception(
-                StoreError("the store could not take the prices in; nothing of this lot was changed, price again")
-            )
+            refusal = StoreError(task.failed)
+            refusal.__cause__ = error
+            task.done.set_exception(refusal)
 
     def _answer_apart(self, submission: _Submission, error: Exception) -> None:
         """Store the rows of a submission that can be stored, by halving it until the others stand alone."""

@@ -147,7 +147,7 @@ def test_what_is_exported_as_otlp_and_ingested_elsewhere_is_the_same_events(serv
     assert after.keys() == before.keys()
     # Every other column is equal. These are not carried, or are made anew by the store that takes the span in:
     #   a pseudonym is keyed by its store; a time that was not credible becomes one that is.
-    remade = {"received_at", "content_chunk", "content_pos", "session_id", "user_ref"}
+    remade = {"received_at", "content_chunk", "content_pos", "leaf_index", "commitment", "session_id", "user_ref"}
     for event_id, event in before.items():
         differing = {name for name, value in event.items() if value != after[event_id][name]} - remade
         if event["started_at"] is None or event["duration_ns"] is None:
@@ -174,7 +174,14 @@ def test_events_of_a_tracer_come_back_as_the_same_events(serve: Serve, tmp_path:
         send(there, line.encode())
     before, after = stored(here), stored(there)
     assert len(after) == 2  # the opening half of a span is told by its end
-    carried = set(next(iter(before.values()))) - {"received_at", "content_chunk", "content_pos", "source"}
+    carried = set(next(iter(before.values()))) - {
+        "received_at",
+        "content_chunk",
+        "content_pos",
+        "leaf_index",
+        "commitment",
+        "source",
+    }
     told_anew = {"name", "attributes", "price_source"}
     for event_id, event in after.items():
         assert {name: event[name] for name in carried - told_anew} == {

@@ -26,7 +26,9 @@ def commit(database: Database) -> Iterator[Commit]:
 
 def page(database: Database, position: Position, **bounds: Any) -> list[tuple[Position, Record]]:
     with database.cursor() as cursor:
-        return list(read_beyond(cursor, position, **({"max_records": 1000, "max_packed": 1 << 20} | bounds)))
+        return list(
+            read_beyond(cursor, database.vault, position, **({"max_records": 1000, "max_packed": 1 << 20} | bounds))
+        )
 
 
 def pages(database: Database, position: Position, **bounds: Any) -> Iterator[list[tuple[Position, Record]]]:

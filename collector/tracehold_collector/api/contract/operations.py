@@ -11,18 +11,26 @@ from typing import Final
 
 from tracehold_collector.access.reading import ACTIONS, MAX_LINES
 from tracehold_collector.api.contract.schemas import MOMENT, TEXT, Schema, ref
+from tracehold_collector.api.evidence import POPULATION_HEADER
 from tracehold_collector.api.export import COUNT_HEADER
 from tracehold_collector.api.forms import FORMATS
+from tracehold_collector.api.log import CONTENTS
 from tracehold_collector.api.reads import MAX_CONTENTS
 from tracehold_collector.api.review import MAX_DUE_HOURS
 from tracehold_collector.api.search import MAX_HITS, MAX_SECONDS
 from tracehold_collector.api.sql import CUT_HEADER
+from tracehold_collector.api.tiles import TILE_TYPE
+from tracehold_collector.erasure.request import MAX_NOTE_CHARS
+from tracehold_collector.erasure.words import BASES, HOLD_KINDS, MODES, SCOPES
+from tracehold_collector.evidence.bundle import MAX_HEADS, MAX_POPULATION
+from tracehold_collector.evidence.question import PARAMETERS, QUESTIONS
 from tracehold_collector.export.files import FORMS as EXPORT_FORMS
 from tracehold_collector.export.selection import FIELDS, MAX_CHARS
 from tracehold_collector.review.desk import DUE_HOURS
 from tracehold_collector.search.needle import MAX_TEXT_CHARS
 from tracehold_collector.store.filters import FILTERS, MAX_VALUE_CHARS
 from tracehold_collector.store.following import PAGE_ROWS
+from tracehold_collector.verify.wire import MEDIA_TYPE
 
 BINARY: Final[Schema] = {}
 """OpenAPI 3.1: a body of a binary media type has no schema."""
@@ -72,8 +80,13 @@ FORMAT: Final = Parameter("format", {"enum": list(FORMATS)}, "the form of the an
 _TRACE_ID: Final[Schema] = {"type": "string", "pattern": "^[0-9a-fA-F]{1,32}$"}
 _NUMBER_TEXT: Final[Schema] = {"type": "string", "pattern": "^[0-9]{1,19}$"}
 _FLAG: Final[Schema] = {"enum": ["true", "false"]}
+_LEAF: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": 2**62}
 _EVENT_ID: Final[Mapping[str, Schema]] = {"event_id": {"type": "string", "format": "uuid"}}
 _DAY: Final[Mapping[str, Schema]] = {"day": {"type": "string", "format": "date"}}
+_TENANT_NAME: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": 128}
+_TENANT: Final = Parameter("tenant", _TENANT_NAME, "whose log", required=True)
+_ONE_TENANT: Final = Parameter("tenant", _TENANT_NAME, "whose log; may be left out when there is only one")
+_TILE: Final[Schema] = {"type": "string", "pattern": r"^(entries|[0-9]{1,2})/([x0-9]+/)*[0-9]{3}(\.p/[0-9]+)?$"}
 
 
 def _otlp(message: str) -> Operation:
@@ -107,6 +120,43 @@ def _jaeger3(*parameters: Parameter, path: Mapping[str, Schema] | None = None, m
     )
 
 
+def _act(body: Schema, *, path: str | None = None) -> Operation:
+    return Operation(
+        {_JSON: {"type": "object"}},
+        path={path: TEXT} if path else {},
+        body={_JSON: body},
+        refusals=(400, 404, 409, 413, 415, 503),
+    )
+
+
+def _object(required: tuple[str, ...] = (), **properties: Schema) -> Schema:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+_NOTHING: Final = _object()
+_ERASURE: Final = _object(
+    ("scope",),
+    tenant=TEXT,
+    scope={"enum": list(SCOPES)},
+    value={"type": "string", "minLength": 1, "maxLength": 40_000},
+    mode={"enum": list(MODES), "default": "scrub"},
+    basis={"enum": [basis for basis in BASES if basis != "retention"], "default": "operator"},
+    received_at=MOMENT,
+    note={"type": "string", "maxLength": MAX_NOTE_CHARS},
+)
+_HOLD: Final = _object(
+    ("scope", "reason"),
+    tenant=TEXT,
+    scope={"enum": list(HOLD_KINDS)},
+    value={"type": "string", "minLength": 1, "maxLength": 1_024},
+    reason={"type": "string", "minLength": 1, "maxLength": 1_000},
+)
+
 _SEARCH: Final = (
     Parameter("service", TEXT, "whose traces", required=True),
     Parameter("operation", TEXT),
@@ -138,6 +188,8 @@ _FILTERED: Final = tuple(
     Parameter(name, {"type": "string", "minLength": 1, "maxLength": MAX_VALUE_CHARS}, f"only events of this {name}")
     for name in FILTERS
 )
+
+_LOG_PATH: Final[Mapping[str, Schema]] = {"tenant": _TENANT_NAME}
 
 OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
     ("POST", "/v1/events"): Operation(
@@ -224,6 +276,34 @@ OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
         refusals=(400, 429, 503),
         headers={COUNT_HEADER: "how many events there are in it"},
     ),
+    ("GET", "/api/v1/export/evidence"): Operation(
+        answers={"application/zip": BINARY},
+        parameters=(
+            Parameter("question", {"enum": list(QUESTIONS), "default": "denials"}, "what the bundle answers"),
+            _ONE_TENANT,
+            Parameter("since", MOMENT, "only what started from then on"),
+            Parameter("until", MOMENT, "only what started before then"),
+            *(
+                Parameter(name, {"type": "string", "minLength": 1, "maxLength": MAX_CHARS}, f"only this {name}")
+                for name in PARAMETERS
+                if name not in {"since", "until"}
+            ),
+            Parameter("sample", {"type": "integer", "minimum": 1, "maximum": MAX_POPULATION}, "only so many, drawn"),
+            Parameter("seed", TEXT, "decides which are drawn; goes with sample"),
+            Parameter("with_content", _FLAG, "also what was said; needs the role content"),
+            Parameter("complete", _FLAG, "also every other event of the range, to show that nothing is left out"),
+            Parameter(
+                "tree_head",
+                {"type": "array", "items": _LEAF, "maxItems": MAX_HEADS},
+                "sizes of tree heads that you hold: the bundle proves that the log only grew since",
+            ),
+        ),
+        refusals=(400, 429, 503),
+        headers={
+            COUNT_HEADER: "how many records there are in it",
+            POPULATION_HEADER: "how many events answer the question",
+        },
+    ),
     ("POST", "/api/v1/prices/apply"): Operation(
         answers={"application/x-ndjson": BINARY},
         body={_JSON: ref("Repricing")},
@@ -243,6 +323,61 @@ OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
         ),
         refusals=(400, 503),
     ),
+    ("GET", "/api/v1/log"): Operation({_JSON: ref("Logs")}, refusals=(503,)),
+    ("GET", "/api/v1/log/state"): Operation({_JSON: {"type": "object"}}, (_TENANT,), refusals=(400, 503)),
+    ("GET", "/api/v1/log/frontier"): Operation(
+        {_JSON: {"type": "object"}},
+        (_TENANT, Parameter("size", {"type": "integer", "minimum": 1, "maximum": 2**62}, "leaves", required=True)),
+        refusals=(400, 503),
+    ),
+    ("GET", "/api/v1/log/window"): Operation(
+        {MEDIA_TYPE: BINARY},
+        (
+            _TENANT,
+            Parameter("first", _LEAF, "the first leaf", required=True),
+            Parameter("end", _LEAF, "the leaf after the last one", required=True),
+            Parameter("contents", {"enum": list(CONTENTS), "default": "check"}, "what to do about contents"),
+        ),
+        refusals=(400, 503),
+    ),
+    ("GET", "/api/v1/log/{tenant}/checkpoint"): Operation({"text/plain": TEXT}, path=_LOG_PATH, refusals=(404, 503)),
+    ("GET", "/api/v1/log/{tenant}/tile/{tile}"): Operation(
+        {TILE_TYPE: BINARY},
+        path={**_LOG_PATH, "tile": _TILE},
+        refusals=(404, 503),
+    ),
+    ("GET", "/api/v1/log/{tenant}/proof"): Operation(
+        {_JSON: ref("Inclusion")},
+        (
+            Parameter("event_id", {"type": "string", "format": "uuid"}, "of this event"),
+            Parameter("leaf_index", _LEAF, "or of this leaf"),
+        ),
+        path=_LOG_PATH,
+        refusals=(400, 404, 503),
+    ),
+    ("GET", "/api/v1/log/{tenant}/consistency"): Operation(
+        {_JSON: ref("Consistency")},
+        (
+            Parameter("from", _LEAF, "the smaller size", required=True),
+            Parameter("to", _LEAF, "the larger size; by default that of the newest tree head"),
+        ),
+        path=_LOG_PATH,
+        refusals=(400, 404, 503),
+    ),
+    ("GET", "/api/v1/erasures"): Operation({_JSON: {"type": "object"}}, refusals=(503,)),
+    ("GET", "/api/v1/erasures/{erasure_id}"): Operation(
+        {_JSON: {"type": "object"}}, path={"erasure_id": TEXT}, refusals=(404, 503)
+    ),
+    ("POST", "/api/v1/erasures/preview"): _act(_ERASURE),
+    ("POST", "/api/v1/erasures/request"): _act(_ERASURE),
+    ("POST", "/api/v1/erasures/{erasure_id}/approve"): _act(_NOTHING, path="erasure_id"),
+    ("POST", "/api/v1/erasures/{erasure_id}/refuse"): _act(_NOTHING, path="erasure_id"),
+    ("GET", "/api/v1/holds"): Operation({_JSON: {"type": "object"}}, refusals=(503,)),
+    ("POST", "/api/v1/holds/place"): _act(_HOLD),
+    ("POST", "/api/v1/holds/{hold_id}/release"): _act(_NOTHING, path="hold_id"),
+    ("GET", "/api/v1/retention"): Operation({_JSON: {"type": "object"}}),
+    ("POST", "/api/v1/retention/preview"): _act(_NOTHING),
+    ("POST", "/api/v1/retention/run"): _act(_NOTHING),
     ("GET", "/api/v1/reviews/{event_id}"): Operation(
         {_JSON: ref("ReviewSeen")},
         (Parameter("tenant", TEXT, "whose denial, where several tenants have one of this id"),),

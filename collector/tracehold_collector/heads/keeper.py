@@ -1,0 +1,177 @@
+"""Signs a tree head of each log as it grows, and sees to it that copies are made."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import duckdb
+import structlog
+from tracehold.core.clock import NS_PER_S, now_ns
+
+from tracehold_collector.audit.signing import Signer
+from tracehold_collector.core.errors import CollectorError, StoreError
+from tracehold_collector.heads.copies import CopyPlace
+from tracehold_collector.store.database import Database
+from tracehold_collector.store.log import LogWriter, read_frontier
+from tracehold_collector.store.tree_heads import StoredHead, last_tree_heads, write_tree_heads
+
+_log = structlog.get_logger(__name__)
+
+_LONGEST_S: Final = 60.0
+LOOK_S: Final = 1.0
+"""Seconds between looks: a log is signed once in that time at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeadOptions:
+    """When a log that grew is signed: whichever comes first, or when a run ended.
+
+    Attributes:
+        every_events: leaves since its last tree head.
+        every_s: seconds since then.
+    """
+
+    every_events: int = 10_000
+    every_s: float = 10.0
+
+
+@dataclass(slots=True)
+class CopyState:
+    """How far a second place has got.
+
+    Attributes:
+        waiting: heads that it has not got, the latest of each log.
+        delay_s: how long it is left alone after a failure; 0 while all is well.
+        retry_at: until when, by the monotonic clock.
+    """
+
+    waiting: dict[str, StoredHead] = field(default_factory=dict)
+    delay_s: float = 0.0
+    retry_at: float = 0.0
+
+
+class HeadKeeper:
+    """Signs and copies, on a thread of its own.
+
+    Args:
+        database: the open store.
+        log: gives the logs as the writer has them now.
+        signer: signs.
+        places: where copies go.
+        options: when to sign.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        log: Callable[[], LogWriter],
+        signer: Signer,
+        places: Sequence[CopyPlace],
+        options: HeadOptions | None = None,
+    ) -> None:
+        self._database = database
+        self._log = log
+        self._signer = signer
+        self._options = options or HeadOptions()
+        self.copies = {place.name: CopyState() for place in places}
+        """By the name of each place."""
+        self._places = places
+        with database.cursor() as cursor:
+            self._last = last_tree_heads(cursor)
+            self.altered = [tenant for tenant, head in self._last.items() if not _fits(cursor, head)]
+        """Logs that no longer fit their last tree head, found at the start."""
+        for tenant in self.altered:
+            _log.error("audit_log_altered", tenant=tenant, hint="it does not fit its last tree head: tracehold verify")
+        self._ending = threading.Event()
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._work, name="tracehold-tree-heads", daemon=True)
+
+    def start(self) -> None:
+        """Sign what was left unsigned, then look again and again."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Sign what is committed, copy it if that goes at once, and end; a second call does nothing."""
+        self._ending.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+        if self._log().sizes:
+            self.look(all_of_it=True)
+
+    def last(self, tenant: str) -> StoredHead | None:
+        """Return the last tree head of a log."""
+        return self._last.get(tenant)
+
+    def look(self, *, all_of_it: bool = False) -> None:
+        """Sign the logs that are due, or all that grew, and copy what waits.
+
+        Raises:
+            StoreError: nothing was signed; what is due stays due.
+        """
+        with self._lock:
+            due = self._due(all_of_it=all_of_it)
+            if due:
+                write_tree_heads(self._database, due)
+            for head in due:
+                self._last[head.tenant] = head
+                for state in self.copies.values():
+                    state.waiting[head.tenant] = head
+            self._copy(hurry=all_of_it)
+
+    def _due(self, *, all_of_it: bool) -> list[StoredHead]:
+        now = now_ns()
+        log = self._log()
+        ended = log.take_ended()
+        due: list[StoredHead] = []
+        for tenant, size in log.sizes.items():
+            last = self._last.get(tenant)
+            grown = size - (last.size if last else 0)
+            waited = now - last.signed_at if last else now
+            if not grown or not (
+                all_of_it
+                or tenant in ended
+                or grown >= self._options.every_events
+                or not 0 <= waited < self._options.every_s * NS_PER_S
+            ):
+                continue
+            covered, root = log.head(tenant)
+            note = self._signer.sign_head(tenant, covered, root, now)
+            due.append(StoredHead(tenant, covered, root, now, note))
+        return due
+
+    def _copy(self, *, hurry: bool) -> None:
+        for place in self._places:
+            state = self.copies[place.name]
+            if time.monotonic() < state.retry_at and not hurry:
+                continue
+            try:
+                for tenant, head in list(state.waiting.items()):
+                    place.put(head)
+                    del state.waiting[tenant]
+            except StoreError as error:
+                if not state.delay_s:
+                    _log.warning("tree_head_not_copied", place=place.name, error=str(error))
+                state.delay_s = min(max(LOOK_S, 2 * state.delay_s), _LONGEST_S)
+                state.retry_at = time.monotonic() + state.delay_s
+            else:
+                state.delay_s = 0.0
+
+    def _work(self) -> None:
+        while not self._ending.wait(LOOK_S):
+            try:
+                self.look()
+            except CollectorError as error:
+                _log.error("tree_heads_not_signed", error=str(error))
+            except Exception as error:  # noqa: BLE001 - the thread must go on, whatever a look meets
+                _log.error("tree_heads_not_signed", error=type(error).__name__)
+
+
+def _fits(cursor: duckdb.DuckDBPyConnection, head: StoredHead) -> bool:
+    try:
+        return read_frontier(cursor, head.tenant, head.size).root() == head.root
+    except StoreError:
+        return False

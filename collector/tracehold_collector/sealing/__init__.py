@@ -1,0 +1,1 @@
+"""Keys of runs, and the sealing of what agents said under them."""

@@ -1,0 +1,1 @@
+"""Checks an audit log against its events and its tree heads. It believes nobody but the keys it is given."""

@@ -1,0 +1,64 @@
+"""A process that is killed while it erases: at every place where something became durable, and just before."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+from support.erasing import ALICE, OTHERS, Store, fill, opened
+from support.erasing_killed import erase_and_die
+from support.records import make_record
+from tracehold_collector.store.committer import Receipt
+
+_STEPS = 16
+
+
+@pytest.mark.parametrize("number", range(1, _STEPS + 1))
+@pytest.mark.parametrize(
+    ("when", "mode"),
+    [
+        ("after", "delete"),
+        pytest.param("before", "delete", marks=pytest.mark.slow),
+        pytest.param("after", "scrub", marks=pytest.mark.slow),
+    ],
+)
+def test_a_kill_at_any_step_loses_nothing_and_the_next_start_ends_it(
+    tmp_path: Path, when: str, number: int, mode: str
+) -> None:
+    with opened(tmp_path) as store:
+        fill(store)
+    if erase_and_die(tmp_path, when, number, mode) != -signal.SIGKILL:
+        assert mode == "scrub"  # which has fewer steps
+    with opened(tmp_path) as store:
+        records = store.erasures.records(None)
+        if not records:  # killed before the request was durable: the one who asked was not told otherwise
+            assert set(store.said()) == ALICE | OTHERS
+            return
+        store.erasures.apply_list()
+        assert set(store.said()) >= OTHERS
+        (record,) = [store.erasures.engine.finish(record.id) for record in records]
+        _assert_erased(store, mode)
+        assert record.status == "completed"
+        assert record.events == 8
+        counts = {place.place: place for place in record.places}
+        assert (counts["contents"].removed + counts["contents"].emptied, counts["contents"].resealed) == (3, 2)
+        assert counts["run_deltas"].removed == (5 if mode == "delete" else 0)
+        # Each act is told once, however often it was tried.
+        types = store.rows("SELECT type FROM events WHERE run_id = ? ORDER BY leaf_index", record.run_id)
+        assert [row[0].rpartition(".")[2] for row in types] == ["requested", "started", "completed"]
+
+
+def _assert_erased(store: Store, mode: str) -> None:
+    assert set(store.said()) == OTHERS
+    assert store.count("events", "source <> 'collector'") == (6 if mode == "delete" else 14)
+    keys = [row[0] for row in store.rows("SELECT key_id FROM erased_keys")]
+    assert len(keys) == 3
+    assert store.database.vault.keys.open(keys) == {}
+    assert store.add(make_record(99, "alice-1")) == Receipt(0, 0, erased=1)
+
+
+def test_the_places_to_be_killed_at_are_all_there_are(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        fill(store)
+    assert erase_and_die(tmp_path, "after", 0, "delete") == _STEPS
