@@ -10,7 +10,7 @@ from tracehold.core.clock import now_ns
 
 from tracehold_collector.erasure.holds import load_holds
 from tracehold_collector.erasure.record import ErasureRecord, Stayed
-from tracehold_collector.erasure.request import Scope
+from tracehold_collector.erasure.request import scope_of
 from tracehold_collector.erasure.selection import Chosen, Size, choose, forget_chosen
 from tracehold_collector.erasure.steps import tell
 from tracehold_collector.sealing.vault import Vault
@@ -63,7 +63,7 @@ def freeze(committer: Committer, vault: Vault, record: ErasureRecord, size: Size
         duckdb.Error: nothing was written.
     """
     given = {"erasure": record.id, "tenant": record.tenant}
-    scope = Scope(record.scope, record.scope_value)
+    scope = scope_of(record)
     with committer.transaction() as connection:
         at_ns = now_ns()
         holds = load_holds(connection, (record.tenant,), active=True)

@@ -16,59 +16,13 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal
 
 import duckdb
 import orjson
 
 from tracehold_collector.core.tenants import Tenants
-
-ScopeKind = Literal["event", "run", "session", "subject", "tenant", "age"]
-Mode = Literal["scrub", "delete"]
-Basis = Literal[
-    "gdpr-17-1-a",
-    "gdpr-17-1-b",
-    "gdpr-17-1-c",
-    "gdpr-17-1-d",
-    "gdpr-17-1-e",
-    "gdpr-17-1-f",
-    "contract",
-    "operator",
-    "retention",
-]
-"""On what ground: a letter of GDPR Article 17(1), a contract, the operator's own will, or a retention policy."""
-
-Step = Literal[
-    "requested",
-    "approved",
-    "refused",
-    "frozen",
-    "unreadable",
-    "lot",
-    "emptied",
-    "completed",
-    "bytes_gone",
-    "scanned",
-    "failed",
-]
-Status = Literal["waiting for approval", "refused", "running", "unreadable", "completed", "bytes gone"]
-"""`completed`: nothing of it is in the database's tables any more; `bytes gone`: nor in its file."""
-
-SCOPES: Final[tuple[ScopeKind, ...]] = get_args(ScopeKind)
-MODES: Final[tuple[Mode, ...]] = get_args(Mode)
-BASES: Final[tuple[Basis, ...]] = get_args(Basis)
-
-BASIS_TEXTS: Final[dict[Basis, str]] = {
-    "gdpr-17-1-a": "GDPR Art. 17(1)(a): no longer necessary for its purpose",
-    "gdpr-17-1-b": "GDPR Art. 17(1)(b): consent withdrawn",
-    "gdpr-17-1-c": "GDPR Art. 17(1)(c): objection",
-    "gdpr-17-1-d": "GDPR Art. 17(1)(d): processed unlawfully",
-    "gdpr-17-1-e": "GDPR Art. 17(1)(e): legal obligation to erase",
-    "gdpr-17-1-f": "GDPR Art. 17(1)(f): collected from a child",
-    "contract": "a contract, such as its end",
-    "operator": "the operator's own decision",
-    "retention": "a retention policy",
-}
+from tracehold_collector.erasure.words import Basis, Mode, ScopeKind, Status, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +111,7 @@ class ErasureRecord:
         scope: what kind of thing was to be erased.
         scope_value: which one: a pseudonym for a subject or a session, the id of a run, the ids of events with commas
             between, a time for an age; `None` for a tenant.
+        policy, agent, not_agents, kinds: of a retention policy, its name and what it is limited to.
         mode: `scrub` (what was said) or `delete` (that it was, too).
         basis: on what ground.
         requester: the name of the key that asked for it, or of the policy.
@@ -192,6 +147,10 @@ class ErasureRecord:
     due_at: int
     requested_at: int
     requester_key: str | None = None
+    policy: str | None = None
+    agent: str | None = None
+    not_agents: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
     strict: bool = False
     approver: str | None = None
     approved_at: int | None = None
@@ -291,6 +250,8 @@ def _record(erasure_id: str, told: Sequence[tuple[Step, int, str, dict[str, Any]
     values["failures"] = len(failed)
     values["last_error"] = failed[-1].get("error") if failed else None
     values["steps"] = tuple((step, at) for step, at, _, _ in told)
+    for name in ("not_agents", "kinds"):
+        values[name] = tuple(values.get(name, ()))
     values["places"] = tuple(PlaceCount(**place) for place in values.get("places", ()))
     values["stayed"] = tuple(Stayed(**stayed) for stayed in values.get("stayed", ()))
     values["recipients"] = tuple(Recipient(**recipient) for recipient in values.get("recipients", ()))

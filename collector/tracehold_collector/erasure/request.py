@@ -11,7 +11,8 @@ from typing import Any, Final, cast
 from tracehold_collector.core.errors import BadBodyError
 from tracehold_collector.core.pseudonyms import Pseudonyms
 from tracehold_collector.core.times import iso_utc, parse_moment_ns
-from tracehold_collector.erasure.record import BASES, MODES, SCOPES, Basis, Mode, ScopeKind
+from tracehold_collector.erasure.record import ErasureRecord
+from tracehold_collector.erasure.words import BASES, MODES, SCOPES, Basis, Mode, ScopeKind
 
 MAX_EVENTS: Final = 1_000
 """Events of one request; whoever has more names their runs."""
@@ -29,10 +30,15 @@ class Scope:
     Attributes:
         kind: what kind of thing.
         value: which one, as `ErasureRecord.scope_value` tells it.
+        agent, not_agents, kinds: of an age, only runs of this agent, none of these agents, and only events of these
+            kinds; retention policies have them.
     """
 
     kind: ScopeKind
     value: str | None = None
+    agent: str | None = None
+    not_agents: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
 
     @property
     def events(self) -> list[uuid.UUID]:
@@ -43,6 +49,11 @@ class Scope:
     def before_ns(self) -> int | None:
         """Of an age, the moment: runs that ended before it are meant."""
         return parse_moment_ns(self.value or "") if self.kind == "age" else None
+
+
+def scope_of(record: ErasureRecord) -> Scope:
+    """Return what an erasure was asked for."""
+    return Scope(record.scope, record.scope_value, record.agent, record.not_agents, record.kinds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +67,7 @@ class Request:
         basis: on what ground.
         received_at: when the person asked; UTC nanoseconds.
         note: free text, kept as what the erasure's first event says.
+        policy: the retention policy that asks.
     """
 
     tenant: str
@@ -64,6 +76,7 @@ class Request:
     basis: Basis
     received_at: int
     note: str = ""
+    policy: str | None = None
 
 
 def read_request(body: Mapping[str, Any], tenant: str, pseudonyms: Pseudonyms, now_ns: int) -> Request:

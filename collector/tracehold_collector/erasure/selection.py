@@ -6,6 +6,7 @@ go. Events that name nobody stay then, and the report says how many.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -13,8 +14,8 @@ from typing import Any, Final
 import duckdb
 
 from tracehold_collector.erasure.holds import Hold
-from tracehold_collector.erasure.record import Mode
 from tracehold_collector.erasure.request import Scope
+from tracehold_collector.erasure.words import Mode
 
 _NOT_OURS: Final = "source <> 'collector'"
 """What the collector tells of itself stays: who erased what is what it has to answer for."""
@@ -46,6 +47,7 @@ _CHOSEN: Final = {
                 run_id,
                 max(greatest(coalesce(started_at + coalesce(duration_ns, 0), 0), received_at)) AS last_ns,
                 any_value(session_id) AS session_id,
+                min_by(agent, coalesce(started_at, 0)) FILTER (agent IS NOT NULL) AS first_agent,
                 count(*) FILTER (kind = 'approval' AND status = 'suspended')
                     > count(*) FILTER (kind = 'approval' AND status NOT IN ('suspended', 'started')) AS awaited
             FROM events
@@ -58,11 +60,13 @@ _CHOSEN: Final = {
             WHERE session_id IS NOT NULL
             GROUP BY session_id
         )
-        SELECT of_runs.run_id, true AS all_of_it
+        SELECT of_runs.run_id, len($kinds::VARCHAR[]) = 0 AS all_of_it
         FROM of_runs
         LEFT JOIN of_sessions USING (session_id)
         WHERE greatest(of_runs.last_ns, coalesce(of_sessions.last_ns, 0)) < $before
           AND NOT awaited
+          AND ($agent::VARCHAR IS NULL OR first_agent = $agent)
+          AND (first_agent IS NULL OR NOT list_contains($not_agents::VARCHAR[], first_agent))
     """,  # noqa: S608 - as above
     "event": f"""
         SELECT DISTINCT run_id, false AS all_of_it FROM events WHERE tenant = $tenant AND {_THESE_EVENTS}
@@ -70,7 +74,13 @@ _CHOSEN: Final = {
 }
 """The runs a scope touches, and whether all of each is meant; by kind."""
 
-_PART: Final = {"subject": "user_ref = $value", "session": "session_id = $value", "event": _THESE_EVENTS}
+_OF_KINDS: Final = "list_contains($kinds::VARCHAR[], kind)"
+_PART: Final = {
+    "subject": "user_ref = $value",
+    "session": "session_id = $value",
+    "event": _THESE_EVENTS,
+    "age": _OF_KINDS,
+}
 """Which events of a run are meant that is not meant whole."""
 
 _HELD: Final = {
@@ -168,12 +178,13 @@ def choose(
         duckdb.Error: the store cannot be read.
     """
     given: dict[str, Any] = {"tenant": tenant, "value": scope.value, "events": scope.events, "before": scope.before_ns}
+    given |= {"agent": scope.agent, "not_agents": list(scope.not_agents), "kinds": list(scope.kinds)}
     _run(connection, f"CREATE OR REPLACE TEMP TABLE chosen_runs AS {_CHOSEN[scope.kind]}", given)
     held = {hold.id: count for hold in holds if (count := _spare(connection, tenant, hold))}
     part = _PART.get(scope.kind, "true")
     ours = "true" if mode == "scrub" and scope.kind in {"run", "event"} else _NOT_OURS
     new = "true"
-    if scope.kind == "age":  # what a pass before this one has scrubbed is not told again
+    if scope.kind == "age" and mode == "scrub":  # what a pass before this one has scrubbed is not told again
         new = "event_id NOT IN (SELECT event_id FROM erased_events WHERE tenant = $tenant)"
     _run(
         connection,
@@ -218,4 +229,4 @@ def _row(connection: duckdb.DuckDBPyConnection, sql: str, given: dict[str, Any])
 
 def _run(connection: duckdb.DuckDBPyConnection, sql: str, given: dict[str, Any]) -> duckdb.DuckDBPyConnection:
     """DuckDB refuses a value that no place-holder names."""
-    return connection.execute(sql, {name: value for name, value in given.items() if f"${name}" in sql})
+    return connection.execute(sql, {name: value for name, value in given.items() if re.search(rf"\${name}\b", sql)})

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ import pyarrow as pa
 from tracehold_collector.core.errors import StoreError
 from tracehold_collector.export.selection import Selection
 from tracehold_collector.store.database import Database
+from tracehold_collector.store.leases import GONE
 from tracehold_collector.store.reader import MAX_PACKED_BYTES, Access
 from tracehold_collector.store.records import unpack
 
@@ -72,8 +74,11 @@ class EventExport:
         self._where = f"FROM {table} WHERE {condition}"
         self._vault = database.vault
         self._stack = contextlib.ExitStack()
+        self._lock = threading.Lock()
+        self._revoked = False
+        self._steps: Generator[Part] | None = None
         try:
-            self._cursor = self._stack.enter_context(database.cursor())
+            self._cursor = self._stack.enter_context(database.cursor(self._revoke))
             # Contents are read beside the running scan, which is the only thing a cursor can do at a time.
             self._beside = self._stack.enter_context(database.cursor())
             self._cursor.begin()
@@ -88,11 +93,28 @@ class EventExport:
         self.with_content = with_content
 
     def parts(self) -> Iterator[Part]:
-        """Yield the events.
+        """Yield the events; once.
 
         Raises:
             StoreError: the store cannot be read on.
         """
+        self._steps = self._read()
+        while True:
+            with self._lock:
+                if self._revoked:
+                    raise StoreError(GONE)
+                part = next(self._steps, None)
+            if part is None:
+                return
+            yield part
+
+    def _revoke(self) -> None:
+        """Let go of the snapshot for somebody who will not wait for a slow receiver; from another thread."""
+        self._revoked = True
+        with self._lock:
+            self._let_go()
+
+    def _read(self) -> Generator[Part]:
         listed = [*self.schema.names, *(_INNER if self.with_content else ())]
         text = f"SELECT {', '.join(_column(name) for name in listed)} {self._where}"
         size = _ROWS_WITH_CONTENT if self.with_content else _ROWS
@@ -104,6 +126,13 @@ class EventExport:
 
     def close(self) -> None:
         """Let go of the snapshot; a second call does nothing."""
+        with self._lock:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        # The reader in it keeps the store's file open beyond its cursor's end.
+        if self._steps is not None:
+            self._steps.close()
         self._stack.close()
 
     def _all(self, text: str) -> list[Any]:

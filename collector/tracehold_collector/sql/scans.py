@@ -80,7 +80,7 @@ class Scans:
         if batch is None:
             with self._lock:
                 del self._open[number]
-            scan.cursor.close()
+            scan.close()
             return None
         return memoryview(batch.serialize())
 
@@ -100,6 +100,8 @@ class Scans:
 
     def close(self) -> None:
         """End all scans."""
+        for scan in self._open.values():
+            scan.close()
         self._stack.close()
 
 
@@ -114,6 +116,11 @@ class _Scan:
     def next(self) -> pa.RecordBatch | None:
         self.ahead()
         return self._waiting.pop()
+
+    def close(self) -> None:
+        # What reads from a cursor keeps the store's file open beyond the cursor's end.
+        self._reader = None
+        self.cursor.close()
 
     def ahead(self) -> None:
         if self._waiting:

@@ -171,6 +171,7 @@ class Committer:
     def transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """One transaction of whoever runs on the writer's thread, all or nothing."""
         connection = self._database.connection
+        self._database.rows_changed()
         connection.execute("BEGIN TRANSACTION")
         try:
             yield connection
@@ -214,9 +215,17 @@ class Committer:
         """Move the write-ahead file into the store."""
         self._database.connection.execute("CHECKPOINT")
 
-    def _open(self) -> None:
+    def attach(self) -> None:
+        """Go on with the same rows in another file: what is known of them stays true."""
         connection = self._database.connection
         self._tables = {name: Table(connection, name) for name in _TABLES}
+        self._shares = UsageShares(connection)
+        self.erased = ErasedIds(connection, self._run_digest)
+
+    def _open(self) -> None:
+        self.attach()
+        connection = self._database.connection
+        self.log = LogWriter(connection)
         (last,) = connection.execute("SELECT max(received_at) FROM events").fetchone() or (None,)
         self._last_commit_ns = last or 0
         (self.unfolded,) = connection.execute("SELECT count(*) FROM run_deltas WHERE run_key IS NULL").fetchone() or (
@@ -226,9 +235,6 @@ class Committer:
         for batch in stored:
             first_ns, last_ns = pc.min_max(batch.column(1)).values()
             self._seen.add(_raw(batch.column(0)), first_ns.as_py(), last_ns.as_py())
-        self._shares = UsageShares(connection)
-        self.erased = ErasedIds(connection, self._run_digest)
-        self.log = LogWriter(connection)
         self._database.release_memory()
 
     def _insert(self, fresh: list[Rows]) -> None:

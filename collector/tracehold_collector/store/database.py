@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,9 @@ from tracehold_collector.core.errors import StoreError, StoreLockedError
 from tracehold_collector.sealing.keystore import KeyStore
 from tracehold_collector.sealing.memory_keys import MemoryKeyStore
 from tracehold_collector.sealing.vault import Vault
+from tracehold_collector.store.leases import Leases
 from tracehold_collector.store.migrate import migrate
+from tracehold_collector.store.swap import check_released, put_in_place, remove_leftovers
 
 FILE_NAME = "tracehold.duckdb"
 _LITTLE = "32MB"
@@ -63,9 +65,13 @@ class Database:
     ) -> None:
         self.path = path
         self._options = options or DatabaseOptions()
+        self.leases = Leases()
+        self.changes = 0
         self._lock = threading.Lock()
         self.connection = self._open()
         try:
+            if path is not None:
+                remove_leftovers(path)  # once the file is ours: they could be another collector's
             migrate(self.connection)
             sealed = self.connection.execute(_SEALED).fetchone()
             self.vault = Vault(keys(sealed is None))
@@ -73,15 +79,44 @@ class Database:
             self.connection.close()
             raise
 
-    @contextmanager
-    def cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Give a connection of the caller's own to the same store; closed on leaving."""
+    def cursor(self, on_revoke: Callable[[], None] | None = None) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
+        """Give a connection of the caller's own to the same store; closed on leaving.
+
+        What streams from it, such as an Arrow reader, must be let go of before: it would keep the file open.
+
+        Args:
+            on_revoke: as `Leases.lease` says, for who reads for long.
+        """
+        return self.leases.lease(self._cursor, on_revoke)
+
+    def rows_changed(self) -> None:
+        """Tell that rows are about to be changed or deleted; only on the writer's thread.
+
+        A copy of the file that was begun before is begun again (`store/rewrite.py`).
+        """
+        self.changes += 1
+
+    def exchange(self, new: Path) -> int | None:
+        """Put `new` in the place of the store's file and open it; nobody may read or write meanwhile.
+
+        Returns:
+            A descriptor of the old file, which has no name any more, for who wants to overwrite it; the caller closes
+            it. `None` when the old file has another name, such as a hard link that a backup made.
+
+        Raises:
+            StoreError: the old file could not be let go of, and is open as before; or the new one is in its place and
+                cannot be opened.
+        """
+        if self.path is None:
+            raise StoreError("a store in memory has no file to exchange")
         with self._lock:
-            cursor = self.connection.cursor()
-        try:
-            yield cursor
-        finally:
-            cursor.close()
+            self.connection.execute("CHECKPOINT")
+            self.connection.close()
+            try:
+                check_released(self.path)
+                return put_in_place(new, self.path)
+            finally:
+                self.connection = self._open()
 
     def reopen(self) -> None:
         """Open the file again after DuckDB declared it invalid (full disk, I/O error); uncommitted work is gone."""
@@ -107,6 +142,10 @@ class Database:
         with self._lock:
             self.connection.close()
         self.vault.close()
+
+    def _cursor(self) -> duckdb.DuckDBPyConnection:
+        with self._lock:
+            return self.connection.cursor()
 
     def _open(self) -> duckdb.DuckDBPyConnection:
         options = self._options

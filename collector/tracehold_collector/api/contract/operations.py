@@ -16,16 +16,17 @@ from tracehold_collector.api.export import COUNT_HEADER
 from tracehold_collector.api.forms import FORMATS
 from tracehold_collector.api.log import CONTENTS
 from tracehold_collector.api.reads import MAX_CONTENTS
+from tracehold_collector.api.review import MAX_DUE_HOURS
 from tracehold_collector.api.search import MAX_HITS, MAX_SECONDS
 from tracehold_collector.api.sql import CUT_HEADER
 from tracehold_collector.api.tiles import TILE_TYPE
-from tracehold_collector.erasure.holds import HOLD_KINDS
-from tracehold_collector.erasure.record import BASES, MODES, SCOPES
 from tracehold_collector.erasure.request import MAX_NOTE_CHARS
+from tracehold_collector.erasure.words import BASES, HOLD_KINDS, MODES, SCOPES
 from tracehold_collector.evidence.bundle import MAX_HEADS, MAX_POPULATION
 from tracehold_collector.evidence.question import PARAMETERS, QUESTIONS
 from tracehold_collector.export.files import FORMS as EXPORT_FORMS
 from tracehold_collector.export.selection import FIELDS, MAX_CHARS
+from tracehold_collector.review.desk import DUE_HOURS
 from tracehold_collector.search.needle import MAX_TEXT_CHARS
 from tracehold_collector.store.filters import FILTERS, MAX_VALUE_CHARS
 from tracehold_collector.store.following import PAGE_ROWS
@@ -80,6 +81,8 @@ _TRACE_ID: Final[Schema] = {"type": "string", "pattern": "^[0-9a-fA-F]{1,32}$"}
 _NUMBER_TEXT: Final[Schema] = {"type": "string", "pattern": "^[0-9]{1,19}$"}
 _FLAG: Final[Schema] = {"enum": ["true", "false"]}
 _LEAF: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": 2**62}
+_EVENT_ID: Final[Mapping[str, Schema]] = {"event_id": {"type": "string", "format": "uuid"}}
+_DAY: Final[Mapping[str, Schema]] = {"day": {"type": "string", "format": "date"}}
 _TENANT_NAME: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": 128}
 _TENANT: Final = Parameter("tenant", _TENANT_NAME, "whose log", required=True)
 _ONE_TENANT: Final = Parameter("tenant", _TENANT_NAME, "whose log; may be left out when there is only one")
@@ -122,7 +125,7 @@ def _act(body: Schema, *, path: str | None = None) -> Operation:
         {_JSON: {"type": "object"}},
         path={path: TEXT} if path else {},
         body={_JSON: body},
-        refusals=(400, 413, 415, 503),
+        refusals=(400, 404, 409, 413, 415, 503),
     )
 
 
@@ -363,7 +366,7 @@ OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
     ),
     ("GET", "/api/v1/erasures"): Operation({_JSON: {"type": "object"}}, refusals=(503,)),
     ("GET", "/api/v1/erasures/{erasure_id}"): Operation(
-        {_JSON: {"type": "object"}}, path={"erasure_id": TEXT}, refusals=(400, 503)
+        {_JSON: {"type": "object"}}, path={"erasure_id": TEXT}, refusals=(404, 503)
     ),
     ("POST", "/api/v1/erasures/preview"): _act(_ERASURE),
     ("POST", "/api/v1/erasures/request"): _act(_ERASURE),
@@ -372,6 +375,41 @@ OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
     ("GET", "/api/v1/holds"): Operation({_JSON: {"type": "object"}}, refusals=(503,)),
     ("POST", "/api/v1/holds/place"): _act(_HOLD),
     ("POST", "/api/v1/holds/{hold_id}/release"): _act(_NOTHING, path="hold_id"),
+    ("GET", "/api/v1/retention"): Operation({_JSON: {"type": "object"}}),
+    ("POST", "/api/v1/retention/preview"): _act(_NOTHING),
+    ("POST", "/api/v1/retention/run"): _act(_NOTHING),
+    ("GET", "/api/v1/reviews/{event_id}"): Operation(
+        {_JSON: ref("ReviewSeen")},
+        (Parameter("tenant", TEXT, "whose denial, where several tenants have one of this id"),),
+        path=_EVENT_ID,
+        refusals=(400, 404, 503),
+    ),
+    ("POST", "/api/v1/reviews/{event_id}/acts"): Operation(
+        {_JSON: ref("ReviewDone")},
+        path=_EVENT_ID,
+        body={_JSON: ref("ReviewAct")},
+        refusals=(400, 404, 409, 413, 415, 429, 503),
+    ),
+    ("GET", "/api/v1/review-days/{day}"): Operation(
+        {_JSON: ref("DaySeen")},
+        (
+            Parameter("tenant", TEXT, "whose denials, where the key names several tenants"),
+            Parameter("due_hours", {"type": "integer", "minimum": 1, "maximum": MAX_DUE_HOURS, "default": DUE_HOURS}),
+        ),
+        path=_DAY,
+        refusals=(400, 404, 503),
+    ),
+    ("POST", "/api/v1/review-days/{day}/signatures"): Operation(
+        {_JSON: ref("DayDone")},
+        path=_DAY,
+        body={_JSON: ref("DaySignature")},
+        refusals=(400, 404, 409, 413, 415, 429, 503),
+    ),
+    ("POST", "/api/v1/policies"): Operation(
+        {_JSON: ref("PolicyRegistered")},
+        body={_JSON: ref("PolicyRegistration")},
+        refusals=(400, 404, 413, 415, 429, 503),
+    ),
     ("GET", "/api/services"): _jaeger(),
     ("GET", "/api/services/{service}/operations"): _jaeger(
         path={"service": {"type": "string", "minLength": 1}}, missing=True
