@@ -197,8 +197,8 @@ class CollectorServer:
         if self.decoders is not None:
             self.decoders.close()
         self.writer.close()
-        self.heads.close()
         self.lifecycle.close()
+        self.heads.close()
         if self.forwarder is not None:
             self.forwarder.close()
         self.database.close()
@@ -280,7 +280,7 @@ class CollectorServer:
         signer = Signer(settings.data_dir, now_ns())
         self.heads = HeadKeeper(
             self.database,
-            lambda: self.writer.log,
+            lambda: (self.writer.log, self.lifecycle.log),
             signer,
             open_places(settings.tree_head_copies, settings.data_dir),
             HeadOptions(settings.tree_head_events, settings.tree_head_seconds),

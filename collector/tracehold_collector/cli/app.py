@@ -20,6 +20,7 @@ from tracehold_collector.cli import (
     export,
     export_evidence,
     gaps,
+    heads,
     ingest,
     keys,
     log,
@@ -63,6 +64,7 @@ export.add_to(app)
 export_evidence.add_to(app)
 budgets.add_to(app)
 log.add_to(app)
+heads.add_to(app)
 verify.add_to(app)
 erase.add_to(app)
 retention.add_to(app)

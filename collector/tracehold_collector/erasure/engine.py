@@ -23,7 +23,7 @@ import structlog
 from tracehold.core.clock import now_ns
 
 from tracehold_collector.core.errors import CollectorError, StoreError
-from tracehold_collector.core.record import Record
+from tracehold_collector.core.pseudonyms import Pseudonyms
 from tracehold_collector.erasure.acts import act
 from tracehold_collector.erasure.emptying import empty_cells
 from tracehold_collector.erasure.keys import Sealer
@@ -114,12 +114,16 @@ class ErasureEngine:
     Args:
         database: the open store.
         writer: what changes the store goes through it.
+        pseudonyms: of the store, for the ids of what is told in the log.
         parts: what else there is.
         stopping: set when the collector ends; the step at hand is left where it is, and goes on at the next start.
     """
 
-    def __init__(self, database: Database, writer: Writer, parts: Parts, stopping: threading.Event) -> None:
+    def __init__(
+        self, database: Database, writer: Writer, pseudonyms: Pseudonyms, parts: Parts, stopping: threading.Event
+    ) -> None:
         self._database = database
+        self._pseudonyms = pseudonyms
         self._writer = writer
         self._parts = parts
         self._stopping = stopping
@@ -213,12 +217,13 @@ class ErasureEngine:
 
         self._writer.run(note).result(_WAIT_S)
 
-    def log_act(self, record: Record) -> None:
-        """Put an act into the log; one that is there already adds nothing.
+    def log_act(self, what: str, subject_id: str, tenant: str, principal: str, **told: Any) -> None:
+        """Put an act into the log, as `acts.act` writes it; one that is there already adds nothing.
 
         Raises:
             StoreError: it could not be stored.
         """
+        record = act(self._pseudonyms, what, subject_id, tenant, principal, **told)
         self._writer.submit([record]).result(_WAIT_S)
 
     def _freeze(self, record: ErasureRecord) -> None:
@@ -340,7 +345,7 @@ class ErasureEngine:
     def _act(self, record: ErasureRecord, what: str, *, status: Any = "ok", **attributes: Any) -> None:
         given = {"erasure.mode": record.mode, "erasure.scope": record.scope, "erasure.basis": record.basis}
         given |= {f"erasure.{name}": value for name, value in attributes.items()}
-        self.log_act(act(f"erasure.{what}", record.id, record.tenant, OURS, attributes=given, status=status))
+        self.log_act(f"erasure.{what}", record.id, record.tenant, OURS, attributes=given, status=status)
 
     def _tell(self, record: ErasureRecord, step: Step, **details: Any) -> None:
         def note(committer: Committer) -> None:

@@ -20,7 +20,6 @@ from tracehold_collector.core.pseudonyms import Pseudonyms
 from tracehold_collector.core.settings import MIN_ACCESS_LOG_DAYS
 from tracehold_collector.core.tenants import Tenants
 from tracehold_collector.core.times import iso_utc
-from tracehold_collector.erasure.acts import act
 from tracehold_collector.erasure.engine import ERRORS, ErasureEngine, Parts
 from tracehold_collector.erasure.holds import Hold, load_holds, place_hold, read_hold, release_hold
 from tracehold_collector.erasure.manifest import what_stays
@@ -110,7 +109,7 @@ class Erasures:
         self._writer = writer
         self._pseudonyms = pseudonyms
         self._stopping = threading.Event()
-        self.engine = ErasureEngine(database, writer, parts or Parts(), self._stopping)
+        self.engine = ErasureEngine(database, writer, pseudonyms, parts or Parts(), self._stopping)
         self._waiting: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
@@ -198,7 +197,7 @@ class Erasures:
         attributes["erasure.value"] = request.scope.value if request.scope.kind != "event" else None
         note = {"note": request.note}
         self.engine.log_act(
-            act("erasure.requested", erasure_id, request.tenant, requester, attributes=attributes, content=note)
+            "erasure.requested", erasure_id, request.tenant, requester, attributes=attributes, content=note
         )
         self._tell(
             erasure_id,
@@ -279,9 +278,8 @@ class Erasures:
 
         hold = self._writer.run(place).result(_WAIT_S)
         given = {"hold.scope": scope.kind, "hold.value": scope.value}
-        self.engine.log_act(
-            act("hold.placed", hold.id, tenant, principal.name, attributes=given, content={"reason": reason})
-        )
+        told = {"reason": reason}
+        self.engine.log_act("hold.placed", hold.id, tenant, principal.name, attributes=given, content=told)
         return hold
 
     def release_hold(self, hold_id: str, principal: Principal) -> Hold:
@@ -300,7 +298,7 @@ class Erasures:
                 release_hold(connection, hold, principal=principal.name)
 
         self._writer.run(release).result(_WAIT_S)
-        self.engine.log_act(act("hold.released", hold.id, hold.tenant, principal.name, attributes={}))
+        self.engine.log_act("hold.released", hold.id, hold.tenant, principal.name, attributes={})
         return next(hold for hold in self.holds(principal.tenants) if hold.id == hold_id)
 
     def wait(self, erasure_id: str, timeout_s: float) -> ErasureRecord:
@@ -349,7 +347,7 @@ class Erasures:
 
     def _act(self, record: ErasureRecord, what: str, principal: str, **attributes: Any) -> None:
         given = {f"erasure.{name}": value for name, value in attributes.items()}
-        self.engine.log_act(act(f"erasure.{what}", record.id, record.tenant, principal, attributes=given))
+        self.engine.log_act(f"erasure.{what}", record.id, record.tenant, principal, attributes=given)
 
     def _tell(self, erasure_id: str, tenant: str, step: Any, **details: Any) -> None:
         def note(committer: Committer) -> None:

@@ -86,7 +86,7 @@ _DAY: Final[Mapping[str, Schema]] = {"day": {"type": "string", "format": "date"}
 _TENANT_NAME: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": 128}
 _TENANT: Final = Parameter("tenant", _TENANT_NAME, "whose log", required=True)
 _ONE_TENANT: Final = Parameter("tenant", _TENANT_NAME, "whose log; may be left out when there is only one")
-_TILE: Final[Schema] = {"type": "string", "pattern": r"^(entries|[0-9]{1,2})/([x0-9]+/)*[0-9]{3}(\.p/[0-9]+)?$"}
+_TILE: Final[Schema] = {"type": "string", "minLength": 1, "description": "such as 0/x001/x234/067.p/8 or entries/000"}
 
 
 def _otlp(message: str) -> Operation:
