@@ -503,6 +503,37 @@ def limits_block() -> str:
     return "\n".join(_table(["limit", "value", "of what"], rows))
 
 
+def controls_block() -> str:
+    """Which control serves which rule, and what shows it."""
+    from tracehold_collector.controls.catalogue import load_controls
+
+    rows = []
+    for control in load_controls().controls.values():
+        shown_by = [*map(_shown_command, control.commands), *([f"page {control.page}"] if control.page else [])]
+        dates = ", ".join(f"`{name}`" for name in control.dates)
+        rows.append([control.what, "; ".join(control.serves), ", ".join(shown_by), dates])
+    return "\n".join(_table(["control", "serves", "shown by", "dates"], rows))
+
+
+def _shown_command(command: str) -> str:
+    """A command as it is typed; one that this version does not have yet is named as such."""
+    _, verb, *inner = command.split()
+    known = _command().commands.get(verb)
+    below = getattr(known, "commands", None)
+    exists = known is not None and (below is None or not inner or inner[0] in below)
+    return f"`{command}`" if exists else f"{command} (not built yet)"
+
+
+def dates_block() -> str:
+    """When the rules apply, each with its source."""
+    from tracehold_collector.controls.catalogue import load_controls
+
+    catalogue = load_controls()
+    rows = [[f"`{one.id}`", one.what, str(one.value), one.source, one.note or ""] for one in catalogue.dates.values()]
+    table = _table(["id", "what", "from, or how long", "source", "note"], rows)
+    return "\n".join([f"As of {catalogue.as_of}.", "", *table])
+
+
 def roles_block() -> str:
     """What each role may."""
     from tracehold_collector.access.roles import MAY
@@ -590,6 +621,8 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
 """Pages that are made as a whole, by their name in `docs/`."""
 
 BLOCKS: Final[dict[tuple[str, str], Callable[[], str]]] = {
+    ("auditors.md", "controls"): controls_block,
+    ("auditors.md", "dates"): dates_block,
     ("operators.md", "settings"): settings_block,
     ("operators.md", "limits"): limits_block,
     ("operators.md", "roles"): roles_block,

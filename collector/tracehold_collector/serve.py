@@ -11,7 +11,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
@@ -40,7 +40,12 @@ from tracehold_collector.core.settings import CollectorSettings, is_loopback, no
 from tracehold_collector.core.tls import Certificate
 from tracehold_collector.decoders.decoder import Decoder, DecoderSettings
 from tracehold_collector.decoders.pool import DecoderPool
+from tracehold_collector.erasure.beyond import BeyondDatabase
+from tracehold_collector.erasure.canaries import CanaryScanner
 from tracehold_collector.erasure.engine import Parts
+from tracehold_collector.erasure.places_file import Place, load_places
+from tracehold_collector.erasure.policies import load_policies
+from tracehold_collector.erasure.retention import Retention
 from tracehold_collector.erasure.service import Erasures, Rules
 from tracehold_collector.forward import Forwarder
 from tracehold_collector.heads.copies import open_places
@@ -185,6 +190,7 @@ class CollectorServer:
             self._thread = None
         self._close_sockets()
         self.budget_watch.close()
+        self.retention.close()
         self.rewriter.stop()
         self.erasures.close()
         self.repricer.close()
@@ -223,6 +229,8 @@ class CollectorServer:
         files = (load_prices(settings.prices),) if settings.prices else ()
         prices = PriceBook(files)
         written = load_budgets(settings.budgets) if settings.budgets else []
+        policies = load_policies(settings.retention, settings.min_retention_days) if settings.retention else []
+        places = load_places(settings.places) if settings.places else []
         # The store, its write-ahead file and its temporary files are their owner's alone: they hold what agents said.
         os.umask(0o077)
         store = settings.data_dir / FILE_NAME
@@ -262,8 +270,9 @@ class CollectorServer:
             self.writer,
             pseudonyms,
             Rules(settings.min_retention_days, settings.strict_erasure),
-            Parts(rewrite=self.rewriter.rewrite),
+            self._erasure_parts(places, pseudonyms),
         )
+        self.retention = Retention(self.database, self.erasures, policies)
         limits = replace(DEFAULT_LIMITS, max_body_bytes=settings.max_body_bytes)
         decoding = DecoderSettings(key, limits, files, settings.audit_log)
         self.decoders = DecoderPool(decoding, settings.decoders) if settings.decoders else None
@@ -300,6 +309,7 @@ class CollectorServer:
             lifecycle=self.lifecycle,
             signer=signer,
             erasures=self.erasures,
+            retention=self.retention,
             forwarder=self.forwarder,
             repricer=self.repricer,
             watch=self.budget_watch,
@@ -317,10 +327,19 @@ class CollectorServer:
         self.lifecycle.start()
         self.heads.start()
         self.erasures.start()
+        self.retention.start()
         self.repricer.start()
         self.budget_watch.start()
         if self.forwarder is not None:
             self.forwarder.start()
+
+    def _erasure_parts(self, places: Sequence[Place], pseudonyms: Pseudonyms) -> Parts:
+        folder = self.settings.data_dir
+        return Parts(
+            rewrite=self.rewriter.rewrite,
+            beyond=BeyondDatabase(self.database, folder, pseudonyms, places),
+            scanner=CanaryScanner(self.database, folder, [place.path for place in places]),
+        )
 
     def _open_gate(self) -> None:
         settings = self.settings

@@ -139,8 +139,30 @@ class Client:
         except NotFoundError:
             return []
 
+    def review(self, event_id: str, tenant: str) -> dict[str, Any]:
+        """Give the review of a denial: how it stands, the acts on it, the retries, and who asks. Raises as `frame`."""
+        return self._json(f"/api/v1/reviews/{quote(event_id, safe='')}", [("tenant", tenant)])
+
+    def review_act(self, event_id: str, act: dict[str, Any]) -> dict[str, Any]:
+        """Act on a denial under this client's key; give how its review stands then. Raises as `frame`."""
+        done = self._post(f"/api/v1/reviews/{quote(event_id, safe='')}/acts", act)
+        return dict(done.get("review") or {})
+
+    def sign_day(self, day: str, seen: dict[str, Any]) -> dict[str, Any]:
+        """Sign a day off under this client's key, with the figures that were seen. Raises as `frame`."""
+        return dict(self._post(f"/api/v1/review-days/{quote(day, safe='')}/signatures", seen).get("day") or {})
+
+    def _post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        with self._translated():
+            response = self._http.post(path, json=body)
+        if not response.is_success:
+            raise self._refusal(response)
+        return self._object(response)
+
     def _json(self, path: str, params: _Params) -> dict[str, Any]:
-        response = self._get(path, params, accept="application/json")
+        return self._object(self._get(path, params, accept="application/json"))
+
+    def _object(self, response: httpx.Response) -> dict[str, Any]:
         try:
             answer = response.json()
         except ValueError as error:

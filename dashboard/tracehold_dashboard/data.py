@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final
 
 import pandas as pd
@@ -60,6 +61,33 @@ def search(text: str, **params: Any) -> Iterator[dict[str, Any]]:
     """Look for a text in what events said; yields what the collector tells as it comes. Raises `DashboardError`."""
     with Client(load()) as client:
         yield from client.search(text, **params)
+
+
+def review(event_id: str, tenant: str, key: str) -> dict[str, Any]:
+    """Give the review of a denial as the owner of `key` sees it; an empty key is the dashboard's. Raises as `frame`."""
+    with Client(_as(key)) as client:
+        return client.review(event_id, tenant)
+
+
+def review_act(event_id: str, act: dict[str, Any], key: str) -> dict[str, Any]:
+    """Act on a denial as the owner of `key`, and forget what was asked before. Raises `DashboardError`."""
+    with Client(_as(key)) as client:
+        done = client.review_act(event_id, act)
+    _frame.clear()
+    return done
+
+
+def sign_day(day: str, seen: dict[str, Any], key: str) -> dict[str, Any]:
+    """Sign a day off as the owner of `key`, and forget what was asked before. Raises `DashboardError`."""
+    with Client(_as(key)) as client:
+        done = client.sign_day(day, seen)
+    _frame.clear()
+    return done
+
+
+def _as(key: str) -> Settings:
+    settings = load()
+    return replace(settings, api_key=key) if key else settings
 
 
 def budgets() -> list[dict[str, Any]]:

@@ -120,6 +120,8 @@ if TYPE_CHECKING:
     from tracehold.governance.policy import PolicyPermissions as PolicyPermissions
     from tracehold.governance.policy_file import load_policy as load_policy
     from tracehold.governance.policy_file import parse_policy as parse_policy
+    from tracehold.governance.policy_record import RecordablePolicy as RecordablePolicy
+    from tracehold.governance.policy_record import record_policy as record_policy
     from tracehold.governance.policy_rules import Condition as Condition
     from tracehold.governance.policy_rules import PolicyRule as PolicyRule
     from tracehold.harness.harness import Harness as Harness
@@ -256,6 +258,7 @@ _HOME: Final = {
     "Principal": "tracehold.governance.approvals",
     "Projection": "tracehold.events.projections",
     "PurgeReport": "tracehold.engine",
+    "RecordablePolicy": "tracehold.governance.policy_record",
     "Redactor": "tracehold.privacy.redactors",
     "Redeliver": "tracehold.core.control",
     "ReducerConfig": "tracehold.context",
@@ -319,6 +322,7 @@ _HOME: Final = {
     "new_run_id": "tracehold.core.run_context",
     "observe_history": "tracehold.engine.observer",
     "parse_policy": "tracehold.governance.policy_file",
+    "record_policy": "tracehold.governance.policy_record",
     "standard_redactor": "tracehold.privacy.redactors",
     "to_cloudevent": "tracehold.events.cloudevents",
     "tool": "tracehold.tools",

@@ -11,7 +11,7 @@ from tracehold_dashboard import launch, links
 
 SECOND = 1_000_000_000
 T0 = 1_767_225_600 * SECOND
-PAGES = [links.OVERVIEW, links.RUNS, links.DENIALS, links.SPEND, links.TOOLS]
+PAGES = [links.OVERVIEW, links.RUNS, links.DENIALS, links.REVIEW, links.SPEND, links.TOOLS]
 HOSTILE = "<img src=x onerror=alert(1)> **bold** [x](javascript:alert(1)) $x^2$ :red[x]"
 
 RUN = {"kind": "run", "span_id": "root", "name": "answer", "agent": "planner"}

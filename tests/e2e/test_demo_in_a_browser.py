@@ -145,6 +145,29 @@ def test_what_was_said_is_found_and_leads_to_its_run(page: Page, demo: str) -> N
     no_exception(page)
 
 
+def test_a_denial_is_reviewed_and_the_days_count_it(page: Page, demo: str) -> None:  # issue 6, section 7
+    open_page(page, demo, "review")
+    queue = page.get_by_test_id("stDataFrame").first
+    expect(page.locator("body")).to_contain_text("everybody who uses this dashboard is one and the same login")
+    queue.locator("canvas").first.click(position={"x": 200, "y": 50}, force=True)
+    form = page.get_by_test_id("stForm").filter(has_text="Give this verdict")
+    form.get_by_text("Justified: the gate was right").click()
+    form.get_by_role("textbox", name="Note").fill("refunds go through the shop")
+    form.get_by_role("button", name="Give this verdict").click()
+    expect(page.locator("body")).to_contain_text("Recorded: the denial is reviewed now.")
+    expect(queue).to_contain_text(re.compile(r"issue_refund.*reviewed.*justified", re.DOTALL))
+    expect(page.locator("body")).to_contain_text("anyone on this machine")
+    no_exception(page)
+    page.get_by_test_id("stButtonGroup").get_by_text("Days", exact=True).click()
+    expect(page.locator("body")).to_contain_text("Select a day to sign it off.")
+    days = page.get_by_test_id("stDataFrame").first
+    expect(days).to_contain_text("anyone on this machine (1)")
+    days.locator("canvas").first.click(position={"x": 300, "y": 50}, force=True)
+    page.get_by_role("button", name="Sign this day off").click()
+    expect(page.locator("body")).to_contain_text("is not over in UTC")
+    no_exception(page)
+
+
 def test_spend_is_above_zero(page: Page, demo: str) -> None:
     open_page(page, demo, "spend")
     no_exception(page)
@@ -154,7 +177,16 @@ def test_spend_is_above_zero(page: Page, demo: str) -> None:
 def test_no_page_asks_another_host(page: Page, demo: str) -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
-    for path in ("", "runs", "search?text=refund", "denials", "spend", "tools", "run?run_id=demo-weekly-report"):
+    for path in (
+        "",
+        "runs",
+        "search?text=refund",
+        "denials",
+        "review",
+        "spend",
+        "tools",
+        "run?run_id=demo-weekly-report",
+    ):
         open_page(page, demo, path)
         no_exception(page)
     assert [url for url in asked if not url.startswith((demo, demo.replace("http", "ws"), "data:", "blob:"))] == []

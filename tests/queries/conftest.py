@@ -96,6 +96,16 @@ def filled(store: Store) -> Store:
     )
     store.add(root | {"type": "run_end", "started_at": T0 + 6 * SECOND, "duration_ns": 6 * SECOND})
     store.add(llm | {"run_id": "run-2", "tenant": "beta", "model": None, "started_at": T0 + 60 * SECOND})
+    digest = "sha256:" + "1" * 64
+    store.add(
+        {
+            "type": "policy_changed",
+            "kind": "gate",
+            "agent": "planner",
+            "attributes": f'{{"policy_digest": "{digest}"}}',
+        },
+        stopped | {"started_at": T0 + 4 * SECOND, "agent": "helper"},  # the second try
+    )
     store.connection.execute(
         "INSERT INTO collector_events (event_id, type, cause, started_at, ended_at, version, recorded_at) "
         "VALUES (uuid(), 'gap', 'stopped', ?, ?, '0', ?)",

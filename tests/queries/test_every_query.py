@@ -14,7 +14,7 @@ OF_THE_COLLECTOR = {"gaps"}
 every_query = pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
 
 
-NAMED = {"run_id": "run-1", "service": "svc", "text": "e", "trace_ids": [TRACE]}
+NAMED = {"run_id": "run-1", "service": "svc", "text": "e", "trace_ids": [TRACE], "day": "2026-01-01"}
 """A value for every parameter that must be given."""
 
 
@@ -82,7 +82,7 @@ def test_nanoseconds_stay_exact_in_pandas_beside_an_unknown_time(store):
     assert exact == frame["started_at_ns"].iloc[0]
 
 
-@pytest.mark.parametrize("name", ["gate_denials", "overview"])
+@pytest.mark.parametrize("name", ["gate_denials", "overview", "review_queue"])
 def test_the_denials_counted_are_those_of_dec_01(name, store):
     # DEC-01
     store.add(
@@ -98,5 +98,6 @@ def test_the_denials_counted_are_those_of_dec_01(name, store):
 
 def test_the_decisions_that_can_be_asked_for_are_those_of_dec_01():
     # DEC-01
-    (decision,) = (item for item in catalogue()["gate_denials"].parameters if item.name == "decision")
-    assert set(decision.choices) == DENIALS
+    for name in ("gate_denials", "review_queue"):
+        (decision,) = (item for item in catalogue()[name].parameters if item.name == "decision")
+        assert set(decision.choices) == DENIALS

@@ -15,10 +15,23 @@ from starlette.routing import BaseRoute, Route
 
 from tracehold_collector.access.gate import Gate
 from tracehold_collector.access.journal import AccessLog
-from tracehold_collector.api import access_log, export, health, ingest, jaeger, jaeger_v3, prices, reads, search, tail
+from tracehold_collector.api import (
+    access_log,
+    export,
+    health,
+    ingest,
+    jaeger,
+    jaeger_v3,
+    policies,
+    prices,
+    reads,
+    search,
+    tail,
+)
 from tracehold_collector.api import budgets as budgets_api
 from tracehold_collector.api import erasures as erasures_api
 from tracehold_collector.api import log as log_api
+from tracehold_collector.api import review as review_api
 from tracehold_collector.api import sql as sql_api
 from tracehold_collector.api.access import AccessMiddleware
 from tracehold_collector.api.body import media_type
@@ -30,11 +43,14 @@ from tracehold_collector.budgets import Budgets
 from tracehold_collector.budgets.watch import BudgetWatch
 from tracehold_collector.core.errors import CollectorError
 from tracehold_collector.core.pseudonyms import Pseudonyms
+from tracehold_collector.erasure.retention import Retention
 from tracehold_collector.erasure.service import Erasures
 from tracehold_collector.forward import Forwarder
 from tracehold_collector.lifecycle import Lifecycle
 from tracehold_collector.pipeline import Intake
+from tracehold_collector.policies.desk import PolicyDesk
 from tracehold_collector.repricing import Repricer
+from tracehold_collector.review.desk import ReviewDesk
 from tracehold_collector.sql.desk import SqlDesk
 from tracehold_collector.store.database import Database
 from tracehold_collector.store.reader import Reader
@@ -56,6 +72,7 @@ def build_app(
     lifecycle: Lifecycle,
     signer: Signer,
     erasures: Erasures,
+    retention: Retention,
     forwarder: Forwarder | None = None,
     repricer: Repricer | None = None,
     watch: BudgetWatch | None = None,
@@ -75,6 +92,7 @@ def build_app(
         pseudonyms: stand for what was looked for, in the access log.
         signer: signs tree heads.
         erasures: what is erased, and what legal holds keep.
+        retention: how long what is kept.
         lifecycle: is told which senders were sent away.
         access_log_file: where it is noted who asked for what.
         repricer: prices stored calls once more when asked.
@@ -96,6 +114,7 @@ def build_app(
     app.state.database = database
     app.state.signer = signer
     app.state.erasures = erasures
+    app.state.retention = retention
     app.state.writer = writer
     app.state.reader = reader
     app.state.intake = intake
@@ -111,6 +130,8 @@ def build_app(
     app.state.health_thread = CapacityLimiter(1)
     app.state.forwarder = forwarder
     app.state.sql = sql or SqlDesk(database)
+    app.state.reviews = ReviewDesk(reader, writer, pseudonyms)
+    app.state.policies = PolicyDesk(reader, writer)
     app.state.exports = threading.BoundedSemaphore(export.AT_ONCE)
     app.state.metrics = health.registry(health.StoreMetrics(database, writer, intake, forwarder, watch))
     return app
@@ -148,6 +169,14 @@ def make_routes() -> list[BaseRoute]:
         Route("/api/v1/holds", erasures_api.list_holds),
         Route("/api/v1/holds/place", erasures_api.place_hold, methods=["POST"]),
         Route("/api/v1/holds/{hold_id}/release", erasures_api.release_hold, methods=["POST"]),
+        Route("/api/v1/retention", erasures_api.list_policies),
+        Route("/api/v1/retention/preview", erasures_api.preview_retention, methods=["POST"]),
+        Route("/api/v1/retention/run", erasures_api.run_retention, methods=["POST"]),
+        Route("/api/v1/reviews/{event_id}", review_api.get_review),
+        Route("/api/v1/reviews/{event_id}/acts", review_api.post_act, methods=["POST"]),
+        Route("/api/v1/review-days/{day}", review_api.get_day),
+        Route("/api/v1/review-days/{day}/signatures", review_api.post_signature, methods=["POST"]),
+        Route("/api/v1/policies", policies.post_policy, methods=["POST"]),
         *jaeger.ROUTES,
         *jaeger_v3.ROUTES,
         Route("/openapi.json", document_endpoint(described)),

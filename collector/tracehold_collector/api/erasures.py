@@ -12,8 +12,10 @@ from tracehold.core.clock import now_ns
 from tracehold_collector.api.access import principal_of
 from tracehold_collector.api.noting import note_parameters, note_rows, note_tenant
 from tracehold_collector.api.objects import read_object
-from tracehold_collector.core.errors import QueryError
+from tracehold_collector.core.errors import NotFoundError
+from tracehold_collector.core.times import iso_utc
 from tracehold_collector.erasure.record import ErasureRecord
+from tracehold_collector.erasure.retention import Retention
 from tracehold_collector.erasure.service import Erasures
 from tracehold_collector.erasure.wire import hold_json, preview_json, record_json
 
@@ -34,7 +36,7 @@ async def get_erasure(request: Request) -> Response:
     wanted = [request.path_params["erasure_id"]]
     found = await asyncio.to_thread(_erasures(request).records, principal_of(request).tenants, wanted)
     if not found:
-        raise QueryError("there is no erasure of this id; /api/v1/erasures lists them")
+        raise NotFoundError("there is no erasure of this id; /api/v1/erasures lists them")
     return _answer(request, found[0])
 
 
@@ -89,6 +91,40 @@ async def release_hold(request: Request) -> Response:
     hold = await asyncio.to_thread(_erasures(request).release_hold, hold_id, principal_of(request))
     note_tenant(request, hold.tenant)
     return JSONResponse(hold_json(hold))
+
+
+async def list_policies(request: Request) -> Response:
+    """Return the retention policies that bind the key's tenants, the floor, and when they were applied last."""
+    retention: Retention = request.app.state.retention
+    tenants = principal_of(request).tenants
+    policies = [
+        policy for policy in retention.policies if tenants is None or policy.tenant is None or policy.tenant in tenants
+    ]
+    note_rows(request, len(policies))
+    return JSONResponse(
+        {
+            "policies": [policy.model_dump(mode="json") for policy in policies],
+            "min_retention_days": _erasures(request).rules.min_retention_days,
+            "last_pass_at": iso_utc(retention.last_pass_at),
+        }
+    )
+
+
+async def preview_retention(request: Request) -> Response:
+    """Say what the retention policies would take of the key's tenants now; a dry run that changes nothing."""
+    await read_object(request, ())
+    retention: Retention = request.app.state.retention
+    due = await asyncio.to_thread(retention.preview, principal_of(request).tenants)
+    return JSONResponse({"due": [{"policy": each.policy.name, **preview_json(each.preview)} for each in due]})
+
+
+async def run_retention(request: Request) -> Response:
+    """Apply the retention policies to the key's tenants now, not at the next hour; answers the erasures this began."""
+    await read_object(request, ())
+    retention: Retention = request.app.state.retention
+    records = await asyncio.to_thread(retention.run, principal_of(request).tenants)
+    now = now_ns()
+    return JSONResponse({"erasures": [record_json(record, now) for record in records]})
 
 
 async def _decided(request: Request, decide: Any) -> Response:

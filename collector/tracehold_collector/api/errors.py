@@ -12,6 +12,9 @@ from tracehold_collector.api.otlp_status import OTLP_PATHS, otlp_error
 from tracehold_collector.core.errors import (
     BadBodyError,
     CollectorError,
+    ConflictError,
+    NotAllowedError,
+    NotFoundError,
     QueryError,
     QueueFullError,
     StalledError,
@@ -28,6 +31,9 @@ _ANSWERS: Final[tuple[tuple[type[CollectorError], int, int], ...]] = (
     (UnsupportedCodingError, 415, 3),
     (BadBodyError, 400, 3),
     (QueryError, 400, 3),
+    (NotAllowedError, 403, 7),
+    (NotFoundError, 404, 5),
+    (ConflictError, 409, 10),
     (QueueFullError, 429, 8),
     (ThrottledError, 429, 8),
     # Not 408 or 400: a sender would have to drop what a slow network held up ("Retryable Response Codes").

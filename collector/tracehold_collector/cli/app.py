@@ -13,14 +13,20 @@ from tracehold_collector.cli import (
     access,
     ask,
     budgets,
+    controls,
     doctor,
+    erase,
     explain,
     export,
     gaps,
     ingest,
     keys,
     log,
+    policy,
     prices,
+    retention,
+    review,
+    sealing,
     search,
     serving,
     sql,
@@ -48,11 +54,17 @@ ask.add_to(app)
 search.add_to(app)
 tail.add_to(app)
 gaps.add_to(app)
+review.add_to(app)
+policy.add_to(app)
+controls.add_to(app)
 sql.add_to(app)
 export.add_to(app)
 budgets.add_to(app)
 log.add_to(app)
 verify.add_to(app)
+erase.add_to(app)
+retention.add_to(app)
+sealing.add_to(app)
 prices.add_to(app)
 keys.add_to(app)
 access.add_to(app)

@@ -55,7 +55,7 @@ _ROLES_TOLD: Final = "  ".join(f"{role}: {may}." for role, may in MAY.items())
 @keys.command(epilog=f"Roles. {_ROLES_TOLD}")
 def create(
     name: Annotated[str, typer.Argument(help="What people call the key: the agent or person it is for.")],
-    role: Annotated[list[str], typer.Option(help="ingest, read, content, audit or admin; may be repeated.")],
+    role: Annotated[list[str], typer.Option(help="ingest, read, content, audit, erase or admin; may be repeated.")],
     tenant: Annotated[
         list[str] | None,
         typer.Option(

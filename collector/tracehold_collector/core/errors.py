@@ -13,6 +13,9 @@ CollectorError (TraceholdError)
 │   ├── ProofError          a Merkle proof was asked for what the tree lacks, or does not lead to the root
 │   ├── NoteError           a signed note, tree head or verifier key is malformed, or nobody known signed it
 │   └── TileError           a tile, entry bundle or its path is malformed, or missing
+├── NotFoundError           what is acted on is not there, or not the asker's to see -> 404
+├── NotAllowedError         the asker may not do this one thing                    -> 403
+├── ConflictError           somebody else acted meanwhile, or the step is none     -> 409
 └── QueryError              a named query is unknown or was given a bad parameter  -> 400
 """
 
@@ -119,3 +122,15 @@ class TileError(AuditError):
 
 class QueryError(CollectorError):
     """A named query is unknown or was given a parameter it cannot use; the text lists what exists."""
+
+
+class NotFoundError(CollectorError):
+    """What somebody wants to act on is not there, or is not theirs to see: both read the same."""
+
+
+class NotAllowedError(CollectorError):
+    """A step that this login may not take, though its role opens the address; the text says who may."""
+
+
+class ConflictError(CollectorError):
+    """Somebody else acted since the asker looked, or the step is none from here; nothing was changed."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from tracehold.observability.event_types import Kind, Status
+
+OWN_SOURCE: Final = "collector"
+"""`Record.source` of what people did here, under their own login. No sender can claim it: decoders set their own."""
 
 
 @dataclass(slots=True)
@@ -28,7 +31,7 @@ class Record:
         cost_usd, price_source: as recorded by the source, and who said so ("recorded").
         decision, decided_by, rule: what a gate said (DEC-01), who or what said it, and the rule's id.
         attributes: allow-listed keys only, small JSON scalars; anything else belongs in `content`.
-        source: how it came in: "otlp", "tracer", "engine", "file".
+        source: how it came in: "otlp", "tracer", "engine", "file"; `OWN_SOURCE` for what was done here.
         content: everything the event said, redacted: JSON-like (str, int, float, bool, None, list, dict with str keys;
             no NaN, no lone surrogates), or `None`.
     """

@@ -90,6 +90,10 @@ class CollectorSettings(BaseSettings):
     strict_erasure: bool = Field(
         False, description="whether an erasure needs a second person, with a key of their own, who approves of it"
     )
+    retention: Path | None = Field(None, description="retention policies, a TOML file; applied once an hour")
+    places: Path | None = Field(
+        None, description="other stores that erasures reach: engines, trace files, sessions; a TOML file"
+    )
     log_level: str = Field("info", pattern="^(debug|info|warning|error)$", description="debug, info, warning or error")
 
     @classmethod

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any, Final
 
 from tracehold.core.clock import now_ns
 from tracehold.observability.event_types import Status
 
+from tracehold_collector.core.pseudonyms import Pseudonyms
 from tracehold_collector.core.record import Record
 
 _PREFIX: Final = "tracehold."
 
 
 def act(
+    pseudonyms: Pseudonyms,
     what: str,
     subject_id: str,
     tenant: str,
@@ -26,7 +27,10 @@ def act(
 ) -> Record:
     """Return an event of the run `<kind>:<subject id>`; the same act has the same id: none is told twice.
 
+    The id is keyed, or an agent could take the ids of the next steps beforehand, and so keep them out of the log.
+
     Args:
+        pseudonyms: of the store.
         what: such as "erasure.requested"; the part before the dot is the kind of run.
         subject_id: of the erasure or hold, 32 hex digits.
         tenant: whose log it goes to.
@@ -38,7 +42,7 @@ def act(
     kind = what.partition(".")[0]
     said = {name: text for name, text in (content or {}).items() if text}
     return Record(
-        event_id=hashlib.sha256(f"{_PREFIX}{what}\0{tenant}\0{subject_id}".encode()).digest()[:16],
+        event_id=pseudonyms.of(tenant).event_id(f"{_PREFIX}{what}\0{subject_id}".encode(), 0),
         tenant=tenant,
         run_id=f"{kind}:{subject_id}",
         kind="erasure",

@@ -23,24 +23,17 @@ import structlog
 from tracehold.core.clock import now_ns
 
 from tracehold_collector.core.errors import CollectorError, StoreError
-from tracehold_collector.core.record import Record
+from tracehold_collector.core.pseudonyms import Pseudonyms
 from tracehold_collector.erasure.acts import act
 from tracehold_collector.erasure.emptying import empty_cells
 from tracehold_collector.erasure.keys import Sealer
 from tracehold_collector.erasure.leaves import erased_root
 from tracehold_collector.erasure.manifest import freeze
-from tracehold_collector.erasure.record import (
-    Canaries,
-    ErasureRecord,
-    PlaceCount,
-    Recipient,
-    Stayed,
-    Step,
-    load_erasures,
-)
+from tracehold_collector.erasure.record import Canaries, ErasureRecord, PlaceCount, Recipient, Stayed, load_erasures
 from tracehold_collector.erasure.request import scope_of
 from tracehold_collector.erasure.selection import choose, forget_chosen, size_of_chosen
 from tracehold_collector.erasure.steps import tell
+from tracehold_collector.erasure.words import Step
 from tracehold_collector.sealing.keystore import ListedErasure
 from tracehold_collector.store.committer import Committer
 from tracehold_collector.store.database import Database
@@ -55,6 +48,7 @@ _WAIT_S: Final = 600.0
 _REWRITE_EVERY_NS: Final = 24 * 3600 * 1_000_000_000
 
 _COUNTS: Final = "SELECT details::VARCHAR FROM erasures WHERE erasure_id = ? AND step = 'lot'"
+_PIECES: Final = "SELECT details::VARCHAR FROM erasures WHERE erasure_id = ? AND step = 'unreadable'"
 _TABLES: Final = ("resealed", "contents", "run_deltas", "costs", "usage_shares")
 
 
@@ -73,12 +67,12 @@ class Beyond(Protocol):
 class Scanner(Protocol):
     """Looks for pieces of what was erased."""
 
-    def remember(self, record: ErasureRecord) -> None:
-        """Take pieces of what is about to be erased; called once its manifest is frozen, and again after a restart."""
+    def remember(self, record: ErasureRecord) -> list[bytes]:
+        """Take pieces of what is about to be erased, and return those that may be kept on disk meanwhile."""
         ...
 
-    def scan(self, record: ErasureRecord) -> Canaries | None:
-        """Look for them in every file; `None` when there is nothing to look for."""
+    def scan(self, record: ErasureRecord, sealed: Sequence[bytes]) -> Canaries:
+        """Look for these, and for those that were kept in memory, in every file."""
         ...
 
 
@@ -91,11 +85,11 @@ class _Nothing:
     def recipients(self, _record: ErasureRecord) -> Sequence[Recipient]:
         return ()
 
-    def remember(self, _record: ErasureRecord) -> None:
-        return
+    def remember(self, _record: ErasureRecord) -> list[bytes]:
+        return []
 
-    def scan(self, _record: ErasureRecord) -> Canaries | None:
-        return None
+    def scan(self, _record: ErasureRecord, sealed: Sequence[bytes]) -> Canaries:
+        return Canaries(len(sealed), 0, {}, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +114,16 @@ class ErasureEngine:
     Args:
         database: the open store.
         writer: what changes the store goes through it.
+        pseudonyms: of the store, for the ids of what is told in the log.
         parts: what else there is.
         stopping: set when the collector ends; the step at hand is left where it is, and goes on at the next start.
     """
 
-    def __init__(self, database: Database, writer: Writer, parts: Parts, stopping: threading.Event) -> None:
+    def __init__(
+        self, database: Database, writer: Writer, pseudonyms: Pseudonyms, parts: Parts, stopping: threading.Event
+    ) -> None:
         self._database = database
+        self._pseudonyms = pseudonyms
         self._writer = writer
         self._parts = parts
         self._stopping = stopping
@@ -219,12 +217,13 @@ class ErasureEngine:
 
         self._writer.run(note).result(_WAIT_S)
 
-    def log_act(self, record: Record) -> None:
-        """Put an act into the log; one that is there already adds nothing.
+    def log_act(self, what: str, subject_id: str, tenant: str, principal: str, **told: Any) -> None:
+        """Put an act into the log, as `acts.act` writes it; one that is there already adds nothing.
 
         Raises:
             StoreError: it could not be stored.
         """
+        record = act(self._pseudonyms, what, subject_id, tenant, principal, **told)
         self._writer.submit([record]).result(_WAIT_S)
 
     def _freeze(self, record: ErasureRecord) -> None:
@@ -241,11 +240,11 @@ class ErasureEngine:
     def _make_unreadable(self, record: ErasureRecord) -> None:
         # Again after a crash: the event before the keys, the list before the keys, each adding nothing the second time.
         self._act(record, "started", runs=record.runs, events=record.events, keys=record.keys)
-        self._parts.scanner.remember(record)
+        pieces = self._parts.scanner.remember(record)
         self._list(record)
         unsealed = self._count_unsealed(record)
         if self._sealer.make_unreadable(record, now_ns()):
-            self._tell(record, "unreadable", unsealed=unsealed)
+            self._tell(record, "unreadable", unsealed=unsealed, pieces=pieces)
 
     def _empty(self, record: ErasureRecord) -> None:
         if empty_cells(self._writer, record, self._stopping.is_set):
@@ -278,9 +277,10 @@ class ErasureEngine:
             self._tell(each, "bytes_gone")
 
     def _scan(self, record: ErasureRecord) -> None:
-        canaries = self._parts.scanner.scan(record)
-        if canaries is None:
-            canaries = Canaries(0, 0, {}, 0, 0)
+        with self._database.cursor() as cursor:
+            rows = cursor.execute(_PIECES, [record.id]).fetchall()
+        pieces = [bytes.fromhex(piece) for (told,) in rows for piece in orjson.loads(told).get("pieces", ())]
+        canaries = self._parts.scanner.scan(record, pieces)
         found = sum(canaries.found.values())
         looked_for = canaries.sealed + canaries.plain
         self._act(record, "scanned", canaries=looked_for, found=found, status="error" if found else "ok")
@@ -345,7 +345,7 @@ class ErasureEngine:
     def _act(self, record: ErasureRecord, what: str, *, status: Any = "ok", **attributes: Any) -> None:
         given = {"erasure.mode": record.mode, "erasure.scope": record.scope, "erasure.basis": record.basis}
         given |= {f"erasure.{name}": value for name, value in attributes.items()}
-        self.log_act(act(f"erasure.{what}", record.id, record.tenant, OURS, attributes=given, status=status))
+        self.log_act(f"erasure.{what}", record.id, record.tenant, OURS, attributes=given, status=status)
 
     def _tell(self, record: ErasureRecord, step: Step, **details: Any) -> None:
         def note(committer: Committer) -> None:

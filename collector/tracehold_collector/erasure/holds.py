@@ -14,8 +14,8 @@ from tracehold_collector.core.errors import BadBodyError
 from tracehold_collector.core.pseudonyms import Pseudonyms
 from tracehold_collector.core.tenants import Tenants
 from tracehold_collector.erasure.request import Scope, read_scope
+from tracehold_collector.erasure.words import HOLD_KINDS
 
-HOLD_KINDS: Final = ("tenant", "subject", "session", "run")
 _MAX_REASON_CHARS: Final = 1_000
 
 

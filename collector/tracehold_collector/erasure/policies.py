@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from tracehold.core.errors import ConfigurationError
 from tracehold.observability.event_types import Kind
 
-from tracehold_collector.erasure.record import Mode
+from tracehold_collector.erasure.words import Mode
 
 Keep = Literal["content", "all"]
 """What a policy limits: `content` is what was said, `all` is that it was, too."""

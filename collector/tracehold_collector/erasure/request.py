@@ -11,7 +11,8 @@ from typing import Any, Final, cast
 from tracehold_collector.core.errors import BadBodyError
 from tracehold_collector.core.pseudonyms import Pseudonyms
 from tracehold_collector.core.times import iso_utc, parse_moment_ns
-from tracehold_collector.erasure.record import BASES, MODES, SCOPES, Basis, ErasureRecord, Mode, ScopeKind
+from tracehold_collector.erasure.record import ErasureRecord
+from tracehold_collector.erasure.words import BASES, MODES, SCOPES, Basis, Mode, ScopeKind
 
 MAX_EVENTS: Final = 1_000
 """Events of one request; whoever has more names their runs."""

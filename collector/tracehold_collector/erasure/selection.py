@@ -14,8 +14,8 @@ from typing import Any, Final
 import duckdb
 
 from tracehold_collector.erasure.holds import Hold
-from tracehold_collector.erasure.record import Mode
 from tracehold_collector.erasure.request import Scope
+from tracehold_collector.erasure.words import Mode
 
 _NOT_OURS: Final = "source <> 'collector'"
 """What the collector tells of itself stays: who erased what is what it has to answer for."""

@@ -15,12 +15,11 @@ import structlog
 from tracehold.core.clock import now_ns
 
 from tracehold_collector.access.principal import Principal
-from tracehold_collector.core.errors import BadBodyError, StoreError
+from tracehold_collector.core.errors import BadBodyError, ConflictError, NotAllowedError, NotFoundError, StoreError
 from tracehold_collector.core.pseudonyms import Pseudonyms
 from tracehold_collector.core.settings import MIN_ACCESS_LOG_DAYS
 from tracehold_collector.core.tenants import Tenants
 from tracehold_collector.core.times import iso_utc
-from tracehold_collector.erasure.acts import act
 from tracehold_collector.erasure.engine import ERRORS, ErasureEngine, Parts
 from tracehold_collector.erasure.holds import Hold, load_holds, place_hold, read_hold, release_hold
 from tracehold_collector.erasure.manifest import what_stays
@@ -41,10 +40,6 @@ MIN_RETENTION_DAYS: Final = MIN_ACCESS_LOG_DAYS
 _DAY_NS: Final = 86_400 * 1_000_000_000
 _WAIT_S: Final = 60.0
 _RETRY_S: Final = 30.0
-
-
-class NotAllowedError(BadBodyError):
-    """The rules of this collector do not allow it; the text says which one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +109,7 @@ class Erasures:
         self._writer = writer
         self._pseudonyms = pseudonyms
         self._stopping = threading.Event()
-        self.engine = ErasureEngine(database, writer, parts or Parts(), self._stopping)
+        self.engine = ErasureEngine(database, writer, pseudonyms, parts or Parts(), self._stopping)
         self._waiting: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
@@ -151,7 +146,8 @@ class Erasures:
         """Say what a request would come to.
 
         Raises:
-            BadBodyError: the request is wrong, or not allowed.
+            BadBodyError: the request is wrong.
+            NotAllowedError: the rules of this collector do not allow it.
         """
         return self.measure(self._read(body, principal))
 
@@ -184,7 +180,8 @@ class Erasures:
         """Ask for an erasure; it is carried out from here on, or once a second person approves of it.
 
         Raises:
-            BadBodyError: the request is wrong, or not allowed.
+            BadBodyError: the request is wrong.
+            NotAllowedError: the rules of this collector do not allow it.
             StoreError: it could not be stored.
         """
         return self.submit(self._read(body, principal), principal.name, key_id=principal.key_id)
@@ -200,7 +197,7 @@ class Erasures:
         attributes["erasure.value"] = request.scope.value if request.scope.kind != "event" else None
         note = {"note": request.note}
         self.engine.log_act(
-            act("erasure.requested", erasure_id, request.tenant, requester, attributes=attributes, content=note)
+            "erasure.requested", erasure_id, request.tenant, requester, attributes=attributes, content=note
         )
         self._tell(
             erasure_id,
@@ -225,8 +222,10 @@ class Erasures:
         """Approve of a request as the second person; it is carried out from here on.
 
         Raises:
-            NotAllowedError: it is one's own, or waits for nobody.
-            StoreError: there is none, or it could not be stored.
+            NotAllowedError: it is one's own.
+            NotFoundError: there is none of this id.
+            ConflictError: it waits for nobody.
+            StoreError: it could not be stored.
         """
         record = self._awaiting(erasure_id, principal)
         if principal.key_id is None or principal.key_id == record.requester_key or principal.name == record.requester:
@@ -240,8 +239,9 @@ class Erasures:
         """Refuse a request that waits for approval; the one who asked withdraws it so.
 
         Raises:
-            NotAllowedError: it waits for nobody.
-            StoreError: there is none, or it could not be stored.
+            NotFoundError: there is none of this id.
+            ConflictError: it waits for nobody.
+            StoreError: it could not be stored.
         """
         record = self._awaiting(erasure_id, principal)
         own = principal.key_id == record.requester_key and principal.name == record.requester
@@ -278,28 +278,27 @@ class Erasures:
 
         hold = self._writer.run(place).result(_WAIT_S)
         given = {"hold.scope": scope.kind, "hold.value": scope.value}
-        self.engine.log_act(
-            act("hold.placed", hold.id, tenant, principal.name, attributes=given, content={"reason": reason})
-        )
+        told = {"reason": reason}
+        self.engine.log_act("hold.placed", hold.id, tenant, principal.name, attributes=given, content=told)
         return hold
 
     def release_hold(self, hold_id: str, principal: Principal) -> Hold:
         """Release a legal hold; what it kept is not erased before somebody asks again.
 
         Raises:
-            BadBodyError: there is none of this id.
+            NotFoundError: there is none of this id.
             StoreError: it could not be stored.
         """
         hold = next((hold for hold in self.holds(principal.tenants) if hold.id == hold_id), None)
         if hold is None:
-            raise BadBodyError("there is no hold of this id; list them with 'tracehold holds list'")
+            raise NotFoundError("there is no hold of this id; list them with 'tracehold holds list'")
 
         def release(committer: Committer) -> None:
             with committer.transaction() as connection:
                 release_hold(connection, hold, principal=principal.name)
 
         self._writer.run(release).result(_WAIT_S)
-        self.engine.log_act(act("hold.released", hold.id, hold.tenant, principal.name, attributes={}))
+        self.engine.log_act("hold.released", hold.id, hold.tenant, principal.name, attributes={})
         return next(hold for hold in self.holds(principal.tenants) if hold.id == hold_id)
 
     def wait(self, erasure_id: str, timeout_s: float) -> ErasureRecord:
@@ -341,14 +340,14 @@ class Erasures:
     def _awaiting(self, erasure_id: str, principal: Principal) -> ErasureRecord:
         found = self.records(principal.tenants, [erasure_id])
         if not found:
-            raise BadBodyError("there is no erasure of this id; list them with 'tracehold erase list'")
+            raise NotFoundError("there is no erasure of this id; list them with 'tracehold erase list'")
         if found[0].status != "waiting for approval":
-            raise NotAllowedError(f"this erasure waits for nobody: it is {found[0].status}")
+            raise ConflictError(f"this erasure waits for nobody: it is {found[0].status}")
         return found[0]
 
     def _act(self, record: ErasureRecord, what: str, principal: str, **attributes: Any) -> None:
         given = {f"erasure.{name}": value for name, value in attributes.items()}
-        self.engine.log_act(act(f"erasure.{what}", record.id, record.tenant, principal, attributes=given))
+        self.engine.log_act(f"erasure.{what}", record.id, record.tenant, principal, attributes=given)
 
     def _tell(self, erasure_id: str, tenant: str, step: Any, **details: Any) -> None:
         def note(committer: Committer) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 import orjson
 
-from tracehold_collector.erasure.record import Step
+from tracehold_collector.erasure.words import Step
 
 
 def tell(

@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from tracehold_collector.core.times import iso_utc
 from tracehold_collector.erasure.holds import Hold
-from tracehold_collector.erasure.record import BASIS_TEXTS, ErasureRecord
+from tracehold_collector.erasure.record import ErasureRecord
 from tracehold_collector.erasure.service import Preview
+from tracehold_collector.erasure.words import BASIS_TEXTS
 
 _TIMES: Final = frozenset({"since", "until", "received_at", "due_at"})
 

@@ -166,7 +166,9 @@ class EvidenceBundle:
         self._erased: dict[int, str] = {}
         self._range = self._leaf_range([leaf for leaf, _ in found if leaf is not None])
         self._listed = self._range if self._range[1] - self._range[0] <= MAX_LEAVES else (0, 0)
-        self._erased = dict(read_erased(self._cursor, question.tenant, *self._range))
+        self._erased = {
+            leaf: erasures[-1] for leaf, erasures in read_erased(self._cursor, question.tenant, *self._range).items()
+        }
         if self._asked.complete and self._listed != self._range:
             raise QueryError(
                 f"a complete bundle lists every leaf of its range, at most {MAX_LEAVES:,}; this one has "

@@ -48,13 +48,6 @@ class Checked(NamedTuple):
     content: bytes | None = None
 
 
-class ErasedLeaf(NamedTuple):
-    """A leaf whose event an erasure is about."""
-
-    leaf_index: int
-    erasure_id: str
-
-
 def read_rows(cursor: duckdb.DuckDBPyConnection, tenant: str, first: int, end: int) -> pa.Table:
     """Return the events whose leaves stand in [first, end) of a tenant's log, in order: envelope, id and places.
 
@@ -102,8 +95,8 @@ def check_contents(
     return checked
 
 
-def read_erased(cursor: duckdb.DuckDBPyConnection, tenant: str, first: int, end: int) -> list[ErasedLeaf]:
-    """Return the leaves in [first, end) that erasures are about, by their frozen manifests."""
+def read_erased(cursor: duckdb.DuckDBPyConnection, tenant: str, first: int, end: int) -> dict[int, list[str]]:
+    """Return the erasures that the leaves in [first, end) fell under, by leaf, as their frozen manifests have it."""
     cursor.execute(
         """
         SELECT leaf_index, erasure_id
@@ -113,7 +106,10 @@ def read_erased(cursor: duckdb.DuckDBPyConnection, tenant: str, first: int, end:
         """,
         {"tenant": tenant, "first": first, "end": end},
     )
-    return [ErasedLeaf(*row) for row in cursor.fetchall()]
+    found: dict[int, list[str]] = {}
+    for leaf_index, erasure_id in cursor.fetchall():
+        found.setdefault(leaf_index, []).append(erasure_id)
+    return found
 
 
 # By the events first: their times are what the leaves commit to.

@@ -12,7 +12,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from tracehold_collector.core.record import Record
+from tracehold_collector.core.record import OWN_SOURCE, Record
 from tracehold_collector.normalise.times import EARLIEST_NS
 from tracehold_collector.store.usage_tree import needs_a_tree
 
@@ -127,9 +127,15 @@ class RunDelta:
 
 
 def run_delta_batch(records: Iterable[Record]) -> pa.RecordBatch:
-    """Return the rows of `run_deltas` for records that are new in the store; the commit adds when it was."""
+    """Return the rows of `run_deltas` for records that are new in the store; the commit adds when it was.
+
+    What people did here (source `collector`), such as reviews and erasures, is no agent's run: it has no row, so that
+    no list and no sum of runs has to leave it out.
+    """
     by_run: dict[tuple[str, str], RunDelta] = {}
     for record in records:
+        if record.source == OWN_SOURCE:
+            continue
         key = (record.tenant, record.run_id)
         delta = by_run.get(key)
         if delta is None:

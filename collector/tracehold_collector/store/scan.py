@@ -132,7 +132,7 @@ class _Search:
     """Many strings at once, in one pass.
 
     Two bytes of each tell which places are worth a look, and two more which are worth a comparison. They are chosen
-    from all of a string: its beginning is often the same as that of much else, such as the header of a frame.
+    from all of a string: its beginning is often that of much else, too, such as the header of a compressed frame.
     """
 
     def __init__(self, needles: Sequence[bytes]) -> None:

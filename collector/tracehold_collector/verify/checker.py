@@ -7,8 +7,8 @@ the third, that one was altered; so a single altered row is told from an altered
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -71,7 +71,7 @@ class Checker:
         self._differs: list[int] = []  # leaves where the two disagree, since the last head that fitted
         self._good = frontier.size
         self._erased_leaves: dict[str, list[bytes]] = {}
-        self._logged: dict[str, dict[str, Any]] = {}
+        self._logged: dict[str, str | None] = {}
         self._full: dict[tuple[int, int], bytes] = {}
         self._latest = 0
         self._names: dict[int, str] = {}
@@ -122,17 +122,17 @@ class Checker:
             self._check_erasures()
         return report
 
-    def _judge(self, index: int, kept: bytes, row: _Row | None, erased: Any) -> None:
+    def _judge(self, index: int, kept: bytes, row: _Row | None, erased: Mapping[int, Sequence[str]]) -> None:
         report = self.report
-        erasure_id = erased.get(index)
-        if erasure_id is not None:
+        erasures = erased.get(index, ())
+        for erasure_id in erasures:
             self._erased_leaves.setdefault(erasure_id, []).append(kept)
         if row is None:
-            if erasure_id is None:
+            if not erasures:
                 report.counts["missing"] += 1
                 report.alarm(Finding("missing", index, None, "its event is gone, and no erasure took it"))
             else:
-                self._count_erased(erasure_id)
+                self._count_erased(erasures)
             return
         self._check_time(index, row)
         if row.leaf != kept:
@@ -141,8 +141,8 @@ class Checker:
         elif row.content_state in _WELL:
             report.counts["verified"] += 1
             report.unchecked += row.content_state == "unchecked"
-        elif erasure_id is not None:
-            self._count_erased(erasure_id)
+        elif erasures:
+            self._count_erased(erasures)
         else:
             self._alarm_content(index, row)
 
@@ -160,9 +160,10 @@ class Checker:
         self.report.counts["altered"] += 1
         self.report.alarm(Finding("altered", index, self._names.pop(index, None), what))
 
-    def _count_erased(self, erasure_id: str) -> None:
-        erasure = self._state.erasures.get(erasure_id)
-        self.report.counts["expired" if erasure is not None and erasure.expired else "erased"] += 1
+    def _count_erased(self, erasures: Sequence[str]) -> None:
+        known = [self._state.erasures.get(erasure_id) for erasure_id in erasures]
+        expired = all(erasure is not None and erasure.expired for erasure in known)
+        self.report.counts["expired" if expired else "erased"] += 1
 
     def _check_time(self, index: int, row: _Row) -> None:
         """Commits have growing times: an event that was put in later under an earlier time is out of order."""
@@ -253,11 +254,10 @@ class Checker:
     def _check_erasures(self) -> None:
         """An erasure is one only if the log says so, with the root over exactly these leaves."""
         for erasure_id, leaves in self._erased_leaves.items():
-            logged = self._logged.get(erasure_id)
             erasure = self._state.erasures.get(erasure_id)
-            if logged is None and erasure is not None and erasure.root is None:
+            if erasure_id not in self._logged and erasure is not None and erasure.root is None:
                 self.report.notes.append(f"erasure {erasure_id} is under way: {len(leaves)} leaves")
-            elif logged is None or logged.get("root") != root_of(b"".join(leaves)).hex():
+            elif self._logged.get(erasure_id) != root_of(b"".join(leaves)).hex():
                 what = (
                     f"erasure {erasure_id} claims {len(leaves)} leaves that the log does not say it took: they were "
                     "taken out by other hands"
@@ -266,10 +266,9 @@ class Checker:
 
     def _note_acts(self, rows: pa.Table) -> None:
         acts = rows.filter(pc.and_(pc.equal(rows["type"], COMPLETED), pc.equal(rows["source"], "collector")))
-        for text in acts.column("attributes").to_pylist():
-            attributes = orjson.loads(text or "{}")
-            erasure_id = attributes.get("tracehold.erasure.id")
-            self._logged[str(erasure_id)] = {"root": attributes.get("tracehold.erasure.root")}
+        for run_id, text in zip(acts.column("run_id").to_pylist(), acts.column("attributes").to_pylist(), strict=True):
+            root = orjson.loads(text or "{}").get("tracehold.erasure.root")
+            self._logged.setdefault(run_id.removeprefix("erasure:"), root)
 
 
 def _bracket(first: int, end: int) -> str:

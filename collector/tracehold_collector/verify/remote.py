@@ -11,7 +11,8 @@ from tracehold_collector.store.log_rows import WINDOW, Contents
 from tracehold_collector.verify.window import LogState, Window
 from tracehold_collector.verify.wire import MEDIA_TYPE, read_state, read_window
 
-_AHEAD: Final = 2
+_AHEAD: Final = 1
+"""Windows asked for before their turn: more would only share one interpreter at the collector."""
 
 
 class Answer(Protocol):

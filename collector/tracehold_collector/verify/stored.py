@@ -102,7 +102,7 @@ class StoredLog:
             hashes = b"".join(read_hashes(cursor, tenant, 0, first, end))
             rows = read_rows(cursor, tenant, first, end)
             checked = check_contents(cursor, self._database.vault, rows, self._contents)
-            erased = dict(read_erased(cursor, tenant, first, end))
+            erased = read_erased(cursor, tenant, first, end)
         return Window(first, hashes, _told(rows, checked, raw=self._contents == "raw"), erased)
 
 

@@ -18,13 +18,13 @@ class Window:
         hashes: the leaf hashes as the store has them, 32 bytes each, up to the first hole.
         rows: events in the order of their leaves: `event_id` (16 bytes), `received_at`, `leaf_index`, `commitment`, the
             fields of the envelope, `content_state` as `store.log_rows` says, and `salt` and `content` when asked for.
-        erased: the erasure that the event of a leaf fell under, by index.
+        erased: the erasures that the event of a leaf fell under, by index.
     """
 
     first: int
     hashes: bytes
     rows: pa.Table
-    erased: Mapping[int, str] = field(default_factory=dict)
+    erased: Mapping[int, Sequence[str]] = field(default_factory=dict)
 
 
 class ClaimedHead(NamedTuple):

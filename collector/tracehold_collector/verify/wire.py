@@ -73,7 +73,7 @@ def read_state(said: dict[str, Any]) -> LogState:
 
 def write_window(window: Window) -> bytes:
     """Return a window as one Arrow stream."""
-    erased = {str(index): erasure for index, erasure in window.erased.items()}
+    erased = {str(index): list(erasures) for index, erasures in window.erased.items()}
     table = window.rows.replace_schema_metadata(
         {_FIRST: str(window.first).encode(), _HASHES: window.hashes, _ERASED: orjson.dumps(erased)}
     )
@@ -94,7 +94,7 @@ def read_window(written: bytes) -> Window:
         with pa.ipc.open_stream(written) as stream:
             table = stream.read_all()
         said = table.schema.metadata or {}
-        erased = {int(index): str(erasure) for index, erasure in orjson.loads(said[_ERASED]).items()}
+        erased = {int(index): list(map(str, erasures)) for index, erasures in orjson.loads(said[_ERASED]).items()}
         return Window(int(said[_FIRST]), said[_HASHES], table, erased)
     except (pa.ArrowException, KeyError, TypeError, ValueError, AttributeError) as error:
         raise AuditError(f"the collector's answer about its log cannot be read: {type(error).__name__}") from error

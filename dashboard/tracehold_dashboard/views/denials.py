@@ -152,6 +152,7 @@ def _detail(denial: pd.Series[Any] | None) -> None:
             key=f"denial_{denial['event_id']}",
         )
         links.run_link("Open the run at this event", denial["run_id"], denial["tenant"], denial["event_id"])
+        links.page_link(links.REVIEW, "Review this denial", event_id=denial["event_id"], tenant=denial["tenant"])
         if not fmt.is_missing(denial["next_event_id"]):
             links.run_link("Open what happened next", denial["run_id"], denial["tenant"], denial["next_event_id"])
     with right:

@@ -46,6 +46,7 @@ WITH denials AS NOT MATERIALIZED (
     WHERE status = 'blocked'
       AND list_contains(['denied', 'rejected', 'unconfirmed', 'expired', 'invalid_args', 'unknown_tool', 'tripped',
                          'limited', 'cancelled'], decision)
+      AND source <> 'collector'  -- what was refused to people here is no agent's denial
       AND ($since::TIMESTAMP IS NULL OR started_at >= epoch_ns($since::TIMESTAMP))
       AND ($until::TIMESTAMP IS NULL OR started_at < epoch_ns($until::TIMESTAMP))
       AND ($run_id::VARCHAR IS NULL OR run_id = $run_id)

@@ -23,6 +23,7 @@ WITH timed AS (
     SELECT kind, name, model, status, duration_ns / 1e6 AS duration_ms
     FROM events
     WHERE duration_ns IS NOT NULL
+      AND source <> 'collector'  -- what people did here is no agent's doing
       -- What a gate stopped did not run: its time would flatter the tool.
       AND status NOT IN ('started', 'blocked')
       AND ($kind::VARCHAR IS NULL OR kind = $kind)

@@ -56,7 +56,7 @@ counted_events AS (
         make_timestamp(max(started_at) // 1000) AS last_at,
         make_timestamp(max(received_at) // 1000) AS received_at
     FROM events
-    WHERE true
+    WHERE source <> 'collector'  -- what people did here is no agent's doing
       AND ($since::TIMESTAMP IS NULL OR started_at >= epoch_ns($since::TIMESTAMP))
       AND ($until::TIMESTAMP IS NULL OR started_at < epoch_ns($until::TIMESTAMP))
       AND ($tenant::VARCHAR IS NULL OR tenant = $tenant)

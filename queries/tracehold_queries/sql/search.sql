@@ -48,6 +48,7 @@ WHERE (
         OR contains(lower(service), lower($text))
         OR run_id = $text
     )
+  AND source <> 'collector'  -- what people did here is no agent's doing
   AND ($since::TIMESTAMP IS NULL OR started_at >= epoch_ns($since::TIMESTAMP))
   AND ($until::TIMESTAMP IS NULL OR started_at < epoch_ns($until::TIMESTAMP))
   AND ($run_id::VARCHAR IS NULL OR run_id = $run_id)

@@ -26,6 +26,7 @@ WITH uses AS (
     FROM events
     -- A call whose sub-agent waits is entered again later, and counted then.
     WHERE status NOT IN ('started', 'suspended')
+      AND source <> 'collector'  -- what people did here is no agent's doing
       -- A stopped call is an event of kind gate (DEC-01), or a tool span that says blocked. A gate without a tool, such as
       -- a budget, has no name.
       AND (kind = 'tool' OR (kind = 'gate' AND status = 'blocked' AND name IS NOT NULL))

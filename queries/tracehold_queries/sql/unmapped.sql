@@ -29,6 +29,7 @@ SELECT
     (SELECT arg_max(version, since) FROM mapping_versions WHERE since <= max(events.received_at)) AS mapping_version
 FROM events
 WHERE kind = 'other'
+  AND source <> 'collector'  -- what people did here is no agent's doing
   AND ($since::TIMESTAMP IS NULL OR started_at >= epoch_ns($since::TIMESTAMP))
   AND ($until::TIMESTAMP IS NULL OR started_at < epoch_ns($until::TIMESTAMP))
   AND ($tenant::VARCHAR IS NULL OR tenant = $tenant)

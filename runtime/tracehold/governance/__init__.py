@@ -27,5 +27,7 @@ from tracehold.governance.permissions import judge as judge
 from tracehold.governance.policy import PolicyPermissions as PolicyPermissions
 from tracehold.governance.policy_file import load_policy as load_policy
 from tracehold.governance.policy_file import parse_policy as parse_policy
+from tracehold.governance.policy_record import RecordablePolicy as RecordablePolicy
+from tracehold.governance.policy_record import record_policy as record_policy
 from tracehold.governance.policy_rules import Condition as Condition
 from tracehold.governance.policy_rules import PolicyRule as PolicyRule

@@ -112,14 +112,18 @@ class ToolPermissions:
         self._allow_origins = None if allow_origins is None else _names("allow_origins", allow_origins)
         self._deny_origins = _names("deny_origins", deny_origins)
         self.prompts = prompts
-        lists = {"allow": self._allow, "deny": self._deny, "allow_origins": self._allow_origins}
-        lists["deny_origins"] = self._deny_origins
-        self._digest = digest({name: None if names is None else sorted(names) for name, names in lists.items()})
+        self._digest = digest(self.to_dict())
 
     @property
     def policy_digest(self) -> str:
         """The digest of the four lists, each sorted, as canonical JSON."""
         return self._digest
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the four lists as JSON values, each sorted; `None` where none was given."""
+        lists = {"allow": self._allow, "deny": self._deny, "allow_origins": self._allow_origins}
+        lists["deny_origins"] = self._deny_origins
+        return {name: None if names is None else sorted(names) for name, names in lists.items()}
 
     def denial_reason(self, tool: str | NamedTool) -> str | None:
         """Return why the tool may not be called, or `None` (PERM-01).

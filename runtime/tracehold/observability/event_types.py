@@ -46,6 +46,7 @@ GUARDRAIL_TRIP: Final = "guardrail_trip"
 APPROVAL_REQUEST: Final = "approval_request"
 APPROVAL_DECISION: Final = "approval_decision"
 RUN_SUSPEND: Final = "run_suspend"
+POLICY_CHANGED: Final = "policy_changed"
 SPAN: Final = "span"
 
 EVENT_TYPES: Final = DOCUMENTED_EVENT_TYPES | {
@@ -55,6 +56,7 @@ EVENT_TYPES: Final = DOCUMENTED_EVENT_TYPES | {
     APPROVAL_REQUEST,
     APPROVAL_DECISION,
     RUN_SUSPEND,
+    POLICY_CHANGED,
     SPAN,
 }
 """The documented types and ours (DEC-01, DEC-18)."""

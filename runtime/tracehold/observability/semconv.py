@@ -132,6 +132,7 @@ KIND_OF_TYPE: Final[Mapping[str, str]] = {
     "guardrail_trip": "guardrail",
     "approval_request": "approval",
     "approval_decision": "approval",
+    "policy_changed": "gate",
 }
 """The kind of each Tracer event type; any other is kind "other" unless the event says its kind itself."""
 

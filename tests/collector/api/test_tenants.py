@@ -280,12 +280,16 @@ def addresses() -> Iterator[tuple[str, dict[str, Any]]]:
         yield "/api/v1/export/events", {"format": form}
         yield "/api/v1/export/events", {"format": form, "with_content": "true"}
         yield "/api/v1/export/events", {"format": form, "tenant": "x"}
+    for number in range(1, 7):
+        yield f"/api/v1/reviews/{number:032x}", {}
+        yield f"/api/v1/reviews/{number:032x}", {"tenant": "x"}
+    yield "/api/v1/review-days/2026-05-01", {}
     yield "/api/v1/sql", {}
     yield "/api/v1/search/content", {"text": "mark"}
     yield "/api/v1/search/content", {"text": "mark", "tenant": "x"}
     for path in ("/api/services", "/api/v3/services", "/api/v1/budgets", "/api/v1/access-log", "/metrics"):
         yield path, {}
-    for path in ("/api/v1/erasures", f"/api/v1/erasures/{1:032x}", "/api/v1/holds"):
+    for path in ("/api/v1/erasures", f"/api/v1/erasures/{1:032x}", "/api/v1/holds", "/api/v1/retention"):
         yield path, {}
 
 

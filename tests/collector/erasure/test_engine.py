@@ -13,10 +13,10 @@ import pytest
 from support.erasing import ADMIN, ALICE, OTHER, OTHERS, PSEUDONYMS, Store, fill, opened
 from support.records import make_record
 from tracehold_collector.audit.merkle import root_of
-from tracehold_collector.core.errors import BadBodyError
+from tracehold_collector.core.errors import BadBodyError, ConflictError, NotAllowedError
 from tracehold_collector.erasure.engine import Parts
 from tracehold_collector.erasure.record import PlaceCount
-from tracehold_collector.erasure.service import NotAllowedError, Rules
+from tracehold_collector.erasure.service import Rules
 from tracehold_collector.store.chunks import CHUNK_COLUMNS, Chunk, commitment_of, entries_of, read_chunks
 from tracehold_collector.store.committer import Receipt
 
@@ -229,7 +229,7 @@ def test_in_strict_mode_nothing_goes_before_a_second_person_has_said_yes(tmp_pat
         done = store.erasures.engine.finish(record.id)
         assert (done.status, done.requester, done.approver) == ("completed", "dpo", "counsel")
         assert set(store.said()) == (ALICE | OTHERS) - {20, 21, 22}
-        with pytest.raises(NotAllowedError, match="waits for nobody"):
+        with pytest.raises(ConflictError, match="waits for nobody"):
             store.erasures.refuse(record.id, OTHER)
 
 

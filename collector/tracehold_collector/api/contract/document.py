@@ -29,6 +29,7 @@ _MEANINGS: Final = {
     401: "A key is needed, or this one is not taken.",
     403: "This key does not have the role, or the tenants.",
     404: "There is nothing that the asker may see.",
+    409: "Somebody else acted meanwhile, or this is no step from here; nothing was changed.",
     413: "Over a limit.",
     415: "A content type or coding that is not read here.",
     429: "Too much at once; `Retry-After` says when to come back.",

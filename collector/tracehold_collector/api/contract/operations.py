@@ -15,13 +15,14 @@ from tracehold_collector.api.export import COUNT_HEADER
 from tracehold_collector.api.forms import FORMATS
 from tracehold_collector.api.log import CONTENTS
 from tracehold_collector.api.reads import MAX_CONTENTS
+from tracehold_collector.api.review import MAX_DUE_HOURS
 from tracehold_collector.api.search import MAX_HITS, MAX_SECONDS
 from tracehold_collector.api.sql import CUT_HEADER
-from tracehold_collector.erasure.holds import HOLD_KINDS
-from tracehold_collector.erasure.record import BASES, MODES, SCOPES
 from tracehold_collector.erasure.request import MAX_NOTE_CHARS
+from tracehold_collector.erasure.words import BASES, HOLD_KINDS, MODES, SCOPES
 from tracehold_collector.export.files import FORMS as EXPORT_FORMS
 from tracehold_collector.export.selection import FIELDS, MAX_CHARS
+from tracehold_collector.review.desk import DUE_HOURS
 from tracehold_collector.search.needle import MAX_TEXT_CHARS
 from tracehold_collector.store.filters import FILTERS, MAX_VALUE_CHARS
 from tracehold_collector.store.following import PAGE_ROWS
@@ -77,6 +78,8 @@ _NUMBER_TEXT: Final[Schema] = {"type": "string", "pattern": "^[0-9]{1,19}$"}
 _FLAG: Final[Schema] = {"enum": ["true", "false"]}
 _LEAF: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": 2**62}
 _TENANT: Final = Parameter("tenant", {"type": "string", "minLength": 1, "maxLength": 128}, "whose log", required=True)
+_EVENT_ID: Final[Mapping[str, Schema]] = {"event_id": {"type": "string", "format": "uuid"}}
+_DAY: Final[Mapping[str, Schema]] = {"day": {"type": "string", "format": "date"}}
 
 
 def _otlp(message: str) -> Operation:
@@ -115,7 +118,7 @@ def _act(body: Schema, *, path: str | None = None) -> Operation:
         {_JSON: {"type": "object"}},
         path={path: TEXT} if path else {},
         body={_JSON: body},
-        refusals=(400, 413, 415, 503),
+        refusals=(400, 404, 409, 413, 415, 503),
     )
 
 
@@ -302,7 +305,7 @@ OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
     ),
     ("GET", "/api/v1/erasures"): Operation({_JSON: {"type": "object"}}, refusals=(503,)),
     ("GET", "/api/v1/erasures/{erasure_id}"): Operation(
-        {_JSON: {"type": "object"}}, path={"erasure_id": TEXT}, refusals=(400, 503)
+        {_JSON: {"type": "object"}}, path={"erasure_id": TEXT}, refusals=(404, 503)
     ),
     ("POST", "/api/v1/erasures/preview"): _act(_ERASURE),
     ("POST", "/api/v1/erasures/request"): _act(_ERASURE),
@@ -311,6 +314,41 @@ OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
     ("GET", "/api/v1/holds"): Operation({_JSON: {"type": "object"}}, refusals=(503,)),
     ("POST", "/api/v1/holds/place"): _act(_HOLD),
     ("POST", "/api/v1/holds/{hold_id}/release"): _act(_NOTHING, path="hold_id"),
+    ("GET", "/api/v1/retention"): Operation({_JSON: {"type": "object"}}),
+    ("POST", "/api/v1/retention/preview"): _act(_NOTHING),
+    ("POST", "/api/v1/retention/run"): _act(_NOTHING),
+    ("GET", "/api/v1/reviews/{event_id}"): Operation(
+        {_JSON: ref("ReviewSeen")},
+        (Parameter("tenant", TEXT, "whose denial, where several tenants have one of this id"),),
+        path=_EVENT_ID,
+        refusals=(400, 404, 503),
+    ),
+    ("POST", "/api/v1/reviews/{event_id}/acts"): Operation(
+        {_JSON: ref("ReviewDone")},
+        path=_EVENT_ID,
+        body={_JSON: ref("ReviewAct")},
+        refusals=(400, 404, 409, 413, 415, 429, 503),
+    ),
+    ("GET", "/api/v1/review-days/{day}"): Operation(
+        {_JSON: ref("DaySeen")},
+        (
+            Parameter("tenant", TEXT, "whose denials, where the key names several tenants"),
+            Parameter("due_hours", {"type": "integer", "minimum": 1, "maximum": MAX_DUE_HOURS, "default": DUE_HOURS}),
+        ),
+        path=_DAY,
+        refusals=(400, 404, 503),
+    ),
+    ("POST", "/api/v1/review-days/{day}/signatures"): Operation(
+        {_JSON: ref("DayDone")},
+        path=_DAY,
+        body={_JSON: ref("DaySignature")},
+        refusals=(400, 404, 409, 413, 415, 429, 503),
+    ),
+    ("POST", "/api/v1/policies"): Operation(
+        {_JSON: ref("PolicyRegistered")},
+        body={_JSON: ref("PolicyRegistration")},
+        refusals=(400, 404, 413, 415, 429, 503),
+    ),
     ("GET", "/api/services"): _jaeger(),
     ("GET", "/api/services/{service}/operations"): _jaeger(
         path={"service": {"type": "string", "minLength": 1}}, missing=True

@@ -6,6 +6,8 @@ from typing import Any, Final
 
 from tracehold_queries import Column, Parameter
 
+from tracehold_collector.api.contract.reviewing import REVIEW_COMPONENTS
+
 Schema = dict[str, Any]
 
 TEXT: Final[Schema] = {"type": "string"}
@@ -201,6 +203,7 @@ COMPONENTS: Final[dict[str, Schema]] = {
         },
         "additionalProperties": False,
     },
+    **REVIEW_COMPONENTS,
     "Ready": {
         "type": "object",
         "properties": {"ready": {"type": "boolean"}, "error": TEXT},
