@@ -44,7 +44,8 @@ from tracehold_collector.erasure.beyond import BeyondDatabase
 from tracehold_collector.erasure.canaries import CanaryScanner
 from tracehold_collector.erasure.engine import Parts
 from tracehold_collector.erasure.places_file import Place, load_places
-from tracehold_collector.erasure.policies import load_policies
+from tracehold_collector.erasure.policies import Policy, load_policies
+from tracehold_collector.erasure.processing import Known, Processing, load_written
 from tracehold_collector.erasure.retention import Retention
 from tracehold_collector.erasure.service import Erasures, Rules
 from tracehold_collector.forward import Forwarder
@@ -231,6 +232,7 @@ class CollectorServer:
         written = load_budgets(settings.budgets) if settings.budgets else []
         policies = load_policies(settings.retention, settings.min_retention_days) if settings.retention else []
         places = load_places(settings.places) if settings.places else []
+        processing = load_written(settings.processing_record) if settings.processing_record else None
         # The store, its write-ahead file and its temporary files are their owner's alone: they hold what agents said.
         os.umask(0o077)
         store = settings.data_dir / FILE_NAME
@@ -310,6 +312,7 @@ class CollectorServer:
             signer=signer,
             erasures=self.erasures,
             retention=self.retention,
+            processing=Processing(processing, self._known(policies, [place.name for place in places])),
             forwarder=self.forwarder,
             repricer=self.repricer,
             watch=self.budget_watch,
@@ -320,6 +323,21 @@ class CollectorServer:
             ),
         )
         self._start_parts()
+
+    def _known(self, policies: Sequence[Policy], places: Sequence[str]) -> Known:
+        settings = self.settings
+        return Known(
+            policies=policies,
+            min_retention_days=settings.min_retention_days,
+            strict_erasure=settings.strict_erasure,
+            access_log_days=settings.access_log_days,
+            audit_log=settings.audit_log,
+            tree_head_copies=bool(settings.tree_head_copies),
+            tls=self._certificate is not None,
+            keys=not self.gate.keyless,
+            forwards=[self.forwarder.endpoint] if self.forwarder is not None else [],
+            places=places,
+        )
 
     def _start_parts(self) -> None:
         # First of all: a database that was restored from a backup may hold what was erased since.

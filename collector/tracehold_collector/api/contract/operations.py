@@ -18,6 +18,7 @@ from tracehold_collector.api.reads import MAX_CONTENTS
 from tracehold_collector.api.review import MAX_DUE_HOURS
 from tracehold_collector.api.search import MAX_HITS, MAX_SECONDS
 from tracehold_collector.api.sql import CUT_HEADER
+from tracehold_collector.api.erasure_reports import FORMS, PDF
 from tracehold_collector.erasure.request import MAX_NOTE_CHARS
 from tracehold_collector.erasure.words import BASES, HOLD_KINDS, MODES, SCOPES
 from tracehold_collector.export.files import FORMS as EXPORT_FORMS
@@ -306,6 +307,18 @@ OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
     ("GET", "/api/v1/erasures"): Operation({_JSON: {"type": "object"}}, refusals=(503,)),
     ("GET", "/api/v1/erasures/{erasure_id}"): Operation(
         {_JSON: {"type": "object"}}, path={"erasure_id": TEXT}, refusals=(404, 503)
+    ),
+    ("GET", "/api/v1/erasures/{erasure_id}/report"): Operation(
+        {_JSON: {"type": "object"}}, path={"erasure_id": TEXT}, refusals=(404, 503)
+    ),
+    ("GET", "/api/v1/erasures/{erasure_id}/report.pdf"): Operation(
+        {PDF: BINARY}, path={"erasure_id": TEXT}, refusals=(404, 503)
+    ),
+    ("GET", "/api/v1/erasure-register"): Operation({_JSON: {"type": "object"}}, refusals=(503,)),
+    ("GET", "/api/v1/records-of-processing"): Operation(
+        {_JSON: {"type": "object"}, "text/markdown": {"type": "string"}, PDF: BINARY},
+        (Parameter("form", {"enum": list(FORMS), "default": "json"}, "how it is written"),),
+        refusals=(400,),
     ),
     ("POST", "/api/v1/erasures/preview"): _act(_ERASURE),
     ("POST", "/api/v1/erasures/request"): _act(_ERASURE),
