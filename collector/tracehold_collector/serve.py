@@ -198,8 +198,8 @@ class CollectorServer:
         if self.decoders is not None:
             self.decoders.close()
         self.writer.close()
-        self.heads.close()
         self.lifecycle.close()
+        self.heads.close()
         if self.forwarder is not None:
             self.forwarder.close()
         self.database.close()
@@ -282,7 +282,7 @@ class CollectorServer:
         signer = Signer(settings.data_dir, now_ns())
         self.heads = HeadKeeper(
             self.database,
-            lambda: self.writer.log,
+            lambda: (self.writer.log, self.lifecycle.log),
             signer,
             open_places(settings.tree_head_copies, settings.data_dir),
             HeadOptions(settings.tree_head_events, settings.tree_head_seconds),
@@ -310,6 +310,7 @@ class CollectorServer:
             pseudonyms=pseudonyms,
             lifecycle=self.lifecycle,
             signer=signer,
+            heads=self.heads,
             erasures=self.erasures,
             retention=self.retention,
             processing=Processing(processing, self._known(policies, [place.name for place in places])),

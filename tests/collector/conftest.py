@@ -40,7 +40,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., CollectorServer]]:
         return server
 
     for name in [name for name in os.environ if name.startswith("TRACEHOLD_") and name != "TRACEHOLD_TRACES"]:
-        if name not in {"TRACEHOLD_REQUIRE_BROWSER", "TRACEHOLD_PROFILE"}:
+        if name not in {"TRACEHOLD_REQUIRE_BROWSER", "TRACEHOLD_PROFILE", "TRACEHOLD_TLOG_PYTHON"}:
             pytest.fail(f"unset {name}: it would change what these tests start")
     yield start
     for server in running:

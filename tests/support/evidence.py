@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
+import io
 import json
+import os
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+import pytest
 from tracehold_collector.audit.signing import Signer
 from tracehold_collector.core.record import Record
 from tracehold_collector.evidence.bundle import Asked, EvidenceBundle
@@ -87,6 +96,18 @@ def filled_world(folder: Path) -> World:
     return world
 
 
+def other_python() -> str:
+    """Return an interpreter that has aics-tlog: the one TRACEHOLD_TLOG_PYTHON names, or this one; skips without."""
+    for python in (os.environ.get("TRACEHOLD_TLOG_PYTHON"), sys.executable):
+        if python:
+            tried = subprocess.run([python, "-c", "import aics_tlog"], capture_output=True, check=False)
+            if tried.returncode == 0:
+                return python
+    pytest.skip(
+        "no aics-tlog, which takes Python 3.12: install it there and name the interpreter in TRACEHOLD_TLOG_PYTHON"
+    )
+
+
 @dataclass
 class Outcome:
     """What the verifier said: its exit code, and what it printed as JSON."""
@@ -100,6 +121,25 @@ class Outcome:
 
     def why(self, state: str) -> set[str]:
         return {record["why"] for record in self.said["records"] if record["state"] == state}
+
+
+@cache
+def _verifier() -> ModuleType:
+    """The verifier as an auditor has it: one file, loaded by its path."""
+    spec = importlib.util.spec_from_file_location("verify_evidence_alone", OFFLINE / "verify_evidence.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def check_bundle(path: Path, *arguments: str) -> Outcome:
+    """Run the verifier in this process on a bundle, with these arguments."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = _verifier().main([str(path), "--json", *arguments])
+    return Outcome(code, json.loads(out.getvalue()) if out.getvalue() else {"error": err.getvalue()})
 
 
 def tampered(path: Path, edits: dict[str, Edit]) -> Path:

@@ -13,8 +13,8 @@ MAY: Final[dict[Role, str]] = {
     "ingest": "send events, spans and log records, over HTTP and gRPC; reads nothing back",
     "read": "ask what happened: named queries, SQL, exports, events, Jaeger's API, each without what was said",
     "content": "together with read: see what was said, such as prompts, replies, arguments and reasons",
-    "audit": "read the access log: who asked for what, and what was refused; verify the audit log; together with read: "
-    "review denials under the key's own name",
+    "audit": "read the access log: who asked for what, and what was refused; verify the audit log; evidence; together "
+    "with read: review denials under the key's own name",
     "erase": "audit, and erase: previews, requests, approvals, legal holds, retention",
     "admin": "ingest, read, audit and erase, and pricing stored calls anew; what was said only with content as well",
 }

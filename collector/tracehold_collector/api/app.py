@@ -17,6 +17,8 @@ from tracehold_collector.access.gate import Gate
 from tracehold_collector.access.journal import AccessLog
 from tracehold_collector.api import (
     access_log,
+    erasure_reports,
+    evidence,
     export,
     health,
     ingest,
@@ -27,9 +29,9 @@ from tracehold_collector.api import (
     reads,
     search,
     tail,
+    tiles,
 )
 from tracehold_collector.api import budgets as budgets_api
-from tracehold_collector.api import erasure_reports
 from tracehold_collector.api import erasures as erasures_api
 from tracehold_collector.api import log as log_api
 from tracehold_collector.api import review as review_api
@@ -40,6 +42,7 @@ from tracehold_collector.api.contract.document import document_endpoint
 from tracehold_collector.api.errors import on_collector_error, on_method_not_allowed, on_unforeseen
 from tracehold_collector.api.otlp_status import PROTOBUF, otlp_error
 from tracehold_collector.audit.signing import Signer
+from tracehold_collector.audit.tiles import TileCache
 from tracehold_collector.budgets import Budgets
 from tracehold_collector.budgets.watch import BudgetWatch
 from tracehold_collector.core.errors import CollectorError
@@ -48,6 +51,7 @@ from tracehold_collector.erasure.processing import Processing
 from tracehold_collector.erasure.retention import Retention
 from tracehold_collector.erasure.service import Erasures
 from tracehold_collector.forward import Forwarder
+from tracehold_collector.heads.keeper import HeadKeeper
 from tracehold_collector.lifecycle import Lifecycle
 from tracehold_collector.pipeline import Intake
 from tracehold_collector.policies.desk import PolicyDesk
@@ -73,6 +77,7 @@ def build_app(
     pseudonyms: Pseudonyms,
     lifecycle: Lifecycle,
     signer: Signer,
+    heads: HeadKeeper,
     erasures: Erasures,
     retention: Retention,
     processing: Processing,
@@ -94,6 +99,7 @@ def build_app(
         data_dir: the folder of the store, where the access log is read.
         pseudonyms: stand for what was looked for, in the access log.
         signer: signs tree heads.
+        heads: sees to it that they are signed, and knows the newest.
         erasures: what is erased, and what legal holds keep.
         retention: how long what is kept.
         processing: what the record of processing activities is made of.
@@ -117,6 +123,8 @@ def build_app(
     )
     app.state.database = database
     app.state.signer = signer
+    app.state.heads = heads
+    app.state.tiles = TileCache()
     app.state.erasures = erasures
     app.state.retention = retention
     app.state.processing = processing
@@ -158,6 +166,7 @@ def make_routes() -> list[BaseRoute]:
         Route("/api/v1/tail", tail.get_tail),
         Route("/api/v1/sql", sql_api.Sql),
         Route("/api/v1/export/events", export.export_events),
+        Route("/api/v1/export/evidence", evidence.export_evidence),
         Route("/api/v1/prices/apply", prices.apply_prices, methods=["POST"]),
         Route("/api/v1/budgets", budgets_api.list_budgets),
         Route("/api/v1/access-log", access_log.get_access_log),
@@ -165,6 +174,10 @@ def make_routes() -> list[BaseRoute]:
         Route("/api/v1/log/state", log_api.get_state),
         Route("/api/v1/log/frontier", log_api.get_frontier),
         Route("/api/v1/log/window", log_api.get_window),
+        Route("/api/v1/log/{tenant:path}/checkpoint", tiles.get_checkpoint),
+        Route("/api/v1/log/{tenant:path}/tile/{tile:path}", tiles.get_tile),
+        Route("/api/v1/log/{tenant:path}/proof", tiles.get_proof),
+        Route("/api/v1/log/{tenant:path}/consistency", tiles.get_consistency),
         Route("/api/v1/erasures", erasures_api.list_erasures),
         Route("/api/v1/erasures/preview", erasures_api.preview_erasure, methods=["POST"]),
         Route("/api/v1/erasures/request", erasures_api.request_erasure, methods=["POST"]),

@@ -20,6 +20,7 @@ from tracehold_collector.core.errors import (
     StalledError,
     StoreError,
     ThrottledError,
+    TileError,
     TooLargeError,
     UnsupportedCodingError,
 )
@@ -34,6 +35,7 @@ _ANSWERS: Final[tuple[tuple[type[CollectorError], int, int], ...]] = (
     (NotAllowedError, 403, 7),
     (NotFoundError, 404, 5),
     (ConflictError, 409, 10),
+    (TileError, 404, 5),
     (QueueFullError, 429, 8),
     (ThrottledError, 429, 8),
     # Not 408 or 400: a sender would have to drop what a slow network held up ("Retryable Response Codes").

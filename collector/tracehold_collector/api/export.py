@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
-import structlog
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.types import Receive, Scope, Send
 
 from tracehold_collector.api.access import access_of
 from tracehold_collector.api.noting import note_export, note_rows, note_tenant
+from tracehold_collector.api.streaming import Streamed
 from tracehold_collector.core.errors import QueryError, ThrottledError
 from tracehold_collector.export.events import EventExport
 from tracehold_collector.export.files import FORMS
@@ -21,16 +21,11 @@ from tracehold_collector.export.selection import Selection, parse_selection
 from tracehold_collector.store.database import Database
 from tracehold_collector.store.reader import NO_CONTENT, Access
 
-_log = structlog.get_logger(__name__)
-
 COUNT_HEADER: Final = "X-Tracehold-Events"
 """How many events the answer has."""
 
 AT_ONCE: Final = 2
 """Exports under way: each keeps a snapshot of the store open."""
-
-STALL_S: Final = 60.0
-"""A receiver that takes nothing for longer is let go."""
 
 _NAME: Final = "tracehold-events"
 _SUFFIXES: Final = {"csv": "csv", "parquet": "parquet", "otlp": "otlp.jsonl"}
@@ -61,7 +56,12 @@ async def export_events(request: Request) -> Response:
         places.release()
         raise
     note_rows(request, export.events)
-    return _Streamed(export, form, places.release)
+    write, media_type = FORMS[form]
+    headers = {
+        COUNT_HEADER: str(export.events),
+        "Content-Disposition": f'attachment; filename="{_NAME}.{_SUFFIXES[form]}"',
+    }
+    return Streamed(write(export), partial(_let_go, export, places.release), headers, media_type)
 
 
 def _opened(database: Database, form: str, selection: Selection, access: Access, with_content: bool) -> EventExport:
@@ -91,53 +91,8 @@ def _asked(request: Request) -> tuple[str, bool, Selection]:
     return form, content == "true", parse_selection(single)
 
 
-class _Streamed(Response):
-    """The bytes of an export as they are made. What goes wrong cuts the connection: half an answer looks like half."""
-
-    def __init__(self, export: EventExport, form: str, on_end: Callable[[], None]) -> None:
-        write, media_type = FORMS[form]
-        headers = {
-            COUNT_HEADER: str(export.events),
-            "Content-Disposition": f'attachment; filename="{_NAME}.{_SUFFIXES[form]}"',
-        }
-        super().__init__(headers=headers, media_type=media_type)
-        del self.headers["content-length"]
-        self._export = export
-        self._pieces: Iterator[bytes] = write(export)
-        self._on_end = on_end
-        self._lock = threading.Lock()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it, and let go of the snapshot whatever happens."""
-        gone = asyncio.ensure_future(_gone(receive))
-        try:
-            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            while scope["method"] != "HEAD" and (piece := await asyncio.to_thread(self._next)) is not None:
-                if gone.done():
-                    return
-                async with asyncio.timeout(STALL_S):
-                    await send({"type": "http.response.body", "body": piece, "more_body": True})
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-        except TimeoutError:
-            _log.warning("export_stalled", events=self._export.events)
-            raise
-        finally:
-            gone.cancel()
-            await asyncio.to_thread(self._close)
-
-    def _next(self) -> bytes | None:
-        with self._lock:
-            return next(self._pieces, None)
-
-    def _close(self) -> None:
-        # A request that is cancelled leaves a piece being made on its thread: the store is let go of after it.
-        with self._lock:
-            try:
-                self._export.close()
-            finally:
-                self._on_end()
-
-
-async def _gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
+def _let_go(export: EventExport, place: Callable[[], None]) -> None:
+    try:
+        export.close()
+    finally:
+        place()

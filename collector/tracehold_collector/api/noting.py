@@ -30,6 +30,8 @@ _SAID: Final = frozenset(
         "lookback", "limit", "offset", "timezone", "minDuration", "maxDuration", "spanKind", "span_kind", "user_ref",
         "session_id", "by", "query.service_name", "query.operation_name", "query.start_time_min",
         "query.start_time_max", "action", "seconds", "denials", "last", "format", "with_content",
+        "question", "sample", "complete", "tree_head",
+        "from", "to", "leaf_index",
         "query.serviceName", "query.operationName", "query.startTimeMin", "query.startTimeMax", "query.num_traces",
     }
 )  # fmt: skip

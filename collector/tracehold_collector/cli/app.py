@@ -19,7 +19,9 @@ from tracehold_collector.cli import (
     erasure,
     explain,
     export,
+    export_evidence,
     gaps,
+    heads,
     ingest,
     keys,
     log,
@@ -60,8 +62,10 @@ policy.add_to(app)
 controls.add_to(app)
 sql.add_to(app)
 export.add_to(app)
+export_evidence.add_to(app)
 budgets.add_to(app)
 log.add_to(app)
+heads.add_to(app)
 verify.add_to(app)
 erase.add_to(app)
 erasure.add_to(app)

@@ -122,7 +122,9 @@ def verify_report(
 
 def records_of_processing(
     form: Annotated[str, typer.Option("--format", help=f"{', '.join(_FORMS)}.")] = "markdown",
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write it here, not to standard output.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write it here, not to standard output.")
+    ] = None,
     url: UrlOption = DEFAULT_URL,
 ) -> None:
     """Write the record of processing activities (GDPR Art. 30) of the running collector.

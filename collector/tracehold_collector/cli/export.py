@@ -48,7 +48,7 @@ WithContent = Annotated[
     typer.Option("--with-content", help="Also what was said: prompts, replies, arguments. Needs the role content."),
 ]
 
-export = typer.Typer(no_args_is_help=True, help="Write what is stored into a file: CSV, Parquet or OTLP.")
+export = typer.Typer(no_args_is_help=True, help="Write what is stored into a file: CSV, Parquet, OTLP, or evidence.")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -87,7 +87,7 @@ def _command(form: str) -> Callable[..., None]:
             client.stream(_PATH, {"format": form, **asked}) as (headers, pieces),
         ):
             events = int(headers["X-Tracehold-Events"])
-            with _progress(f"{events:,} events") as advance:
+            with progress(f"{events:,} events") as advance:
                 for piece in pieces:
                     file.write(piece)
                     advance(len(piece))
@@ -98,7 +98,8 @@ def _command(form: str) -> Callable[..., None]:
 
 
 @contextmanager
-def _progress(what: str) -> Iterator[Callable[[int], Any]]:
+def progress(what: str) -> Iterator[Callable[[int], Any]]:
+    """Show how much of an export came in; gives what counts the bytes."""
     columns = (TextColumn("{task.description}"), DownloadColumn(), TransferSpeedColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
         task = progress.add_task(what, total=None)

@@ -16,7 +16,7 @@ import structlog
 
 from tracehold_collector.core.errors import StoreError
 from tracehold_collector.erasure.record import Canaries, ErasureRecord
-from tracehold_collector.store.chunks import CHUNK_COLUMNS, SEALED, Chunk, entries_of
+from tracehold_collector.store.chunks import CHUNK_COLUMNS, SEALED, Chunk, entries_of, open_chunk
 from tracehold_collector.store.database import Database
 from tracehold_collector.store.scan import files_under, scan_apart
 
@@ -25,6 +25,7 @@ _log = structlog.get_logger(__name__)
 _CHUNKS: Final = 50
 """Chunks of which pieces are taken, spread over all of a manifest."""
 
+_OTHER_BYTES: Final = 100_000
 _PIECE_BYTES: Final = 24
 _TELLING: Final = 10
 """Different bytes a piece has at least: twenty-four spaces would be found anywhere."""
@@ -55,6 +56,24 @@ LIMIT {_CHUNKS}
 """  # noqa: S608 - constants
 
 
+# Some chunks that stay: words that they have as well, such as a system prompt, tell of nobody. Chosen by id first, or
+# the bodies of all of them would be read.
+_OTHERS: Final = f"""
+SELECT {CHUNK_COLUMNS}
+FROM contents
+WHERE tenant = $tenant
+  AND octet_length(body) <= {_OTHER_BYTES}
+  AND chunk_id IN (
+      SELECT chunk_id
+      FROM contents
+      WHERE tenant = $tenant
+        AND chunk_id NOT IN (SELECT unnest($chosen::UUID[]))
+      ORDER BY hash(chunk_id)
+      LIMIT {_CHUNKS}
+  )
+"""  # noqa: S608 - constants
+
+
 class CanaryScanner:
     """Takes pieces of what is about to be erased, and looks for them afterwards.
 
@@ -79,9 +98,12 @@ class CanaryScanner:
             duckdb.Error: the store cannot be read.
         """
         with self._database.cursor() as cursor:
-            rows = cursor.execute(_SAMPLE, {"tenant": record.tenant, "erasure": record.id}).fetchall()
-        chunks = [Chunk(*row) for row in rows]
-        plain = self._plain_pieces(chunks)
+            given = {"tenant": record.tenant, "erasure": record.id}
+            chunks = [Chunk(*row) for row in cursor.execute(_SAMPLE, given).fetchall()]
+            chosen = {"tenant": record.tenant, "chosen": [chunk.chunk_id for chunk in chunks]}
+            others = [Chunk(*row) for row in cursor.execute(_OTHERS, chosen).fetchall()] if chunks else []
+        common = b"".join(self._opened(chunk) for chunk in others)
+        plain = tuple(piece for piece in self._plain_pieces(chunks) if piece not in common)
         with self._lock:
             self._plain[record.id] = self._plain.get(record.id) or plain
         return [_middle(chunk.body) for chunk in chunks if chunk.codec == SEALED]
@@ -106,6 +128,12 @@ class CanaryScanner:
         if found:
             _log.error("erased_content_found", erasure=record.id, files=sorted(found))
         return Canaries(len(sealed), len(plain), found, scanned.files, scanned.bytes_read)
+
+    def _opened(self, chunk: Chunk) -> bytes:
+        try:
+            return open_chunk(chunk, self._database.vault)
+        except StoreError:
+            return b""  # erased, or damaged
 
     def _plain_pieces(self, chunks: Sequence[Chunk]) -> tuple[bytes, ...]:
         """Of the last words of some contents; and of chunks that are not sealed, of their bytes."""

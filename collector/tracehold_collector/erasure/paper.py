@@ -23,7 +23,9 @@ _MARGIN_MM: Final = 17.0
 _MAX_CHARS: Final = 700
 _MAX_ROWS: Final = 30
 _GREY: Final = (95, 95, 95)
-_TYPED: Final = str.maketrans({"\u2013": "-", "\u2014": "-", "\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"'})
+_TYPED: Final = str.maketrans(
+    {"\u2013": "-", "\u2014": "-", "\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"'}
+)
 _HEADINGS: Final = FontFace(emphasis="BOLD", fill_color=(235, 235, 235))
 
 

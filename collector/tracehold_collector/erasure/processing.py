@@ -175,7 +175,9 @@ def _activity(activity: Activity, known: Known) -> dict[str, Any]:
 def _time_limits(known: Known, tenants: Iterable[str] | None) -> list[str]:
     """Return the time limits for erasure, Art. 30(1)(f)."""
     wanted = None if tenants is None else set(tenants)
-    policies = [policy for policy in known.policies if wanted is None or policy.tenant is None or policy.tenant in wanted]
+    policies = [
+        policy for policy in known.policies if wanted is None or policy.tenant is None or policy.tenant in wanted
+    ]
     limits = [_policy_text(policy) for policy in policies]
     if not limits:
         limits = ["no retention policy: what is recorded is kept until somebody erases it"]

@@ -168,9 +168,7 @@ def _evidence(record: ErasureRecord, signer: Signer, head: HeadSeen | None) -> d
         "erased_leaves": record.leaves,
         "erased_leaves_root": None if record.root is None else record.root.hex(),
         "log": signer.origin(record.tenant),
-        "tree_head": None
-        if head is None
-        else {"size": head.size, "root": head.root.hex(), "note": head.note},
+        "tree_head": None if head is None else {"size": head.size, "root": head.root.hex(), "note": head.note},
         "report_key": key,
         "log_keys": [str(each) for each in signer.verifier_keys(record.tenant)],
         "how_to_verify": [
@@ -254,7 +252,9 @@ def _under_the_logs_name(note: str, keys: Sequence[VerifierKey]) -> list[Verifie
     found = []
     for name in {line.name for line in parse_note(note).signatures}:
         found += [
-            VerifierKey(name, ED25519, key.public) for key in keys if key.name == name or key.name.startswith(f"{name}/")
+            VerifierKey(name, ED25519, key.public)
+            for key in keys
+            if key.name == name or key.name.startswith(f"{name}/")
         ]
     return list(dict.fromkeys(found))
 

@@ -43,10 +43,13 @@ class LogReader:
         cursor: the reader's own; on a snapshot, everything read is of one moment.
         tenant: whose log.
         cache: tiles read before, shared with other readers; tiles never change.
+
+    Attributes:
+        cursor: the reader's own.
     """
 
     def __init__(self, cursor: duckdb.DuckDBPyConnection, tenant: str, cache: TileCache | None = None) -> None:
-        self._cursor = cursor
+        self.cursor = cursor
         self._tenant = tenant
         self._cache = TileCache() if cache is None else cache
 
@@ -56,7 +59,7 @@ class LogReader:
         Raises:
             TileError: the store does not hold all of them.
         """
-        rows = self._cursor.execute(
+        rows = self.cursor.execute(
             _HASHES, {"tenant": self._tenant, "level": level, "low": low, "high": high}
         ).fetchall()
         found, at = [], low
@@ -102,7 +105,7 @@ class LogReader:
 
     def first_leaf_since(self, moment_ns: int) -> int | None:
         """Return the first leaf that was received at or after a moment; `None` when none was."""
-        found = self._cursor.execute(
+        found = self.cursor.execute(
             "SELECT min(first_index) FROM log_hashes WHERE tenant = ? AND level = 0 AND received_at >= ?",
             [self._tenant, moment_ns],
         ).fetchone()
@@ -110,5 +113,5 @@ class LogReader:
 
     def _head(self, condition: str, order: str) -> StoredHead | None:
         text = _HEADS.format(condition=condition, order=order)
-        row = self._cursor.execute(text, {"tenant": self._tenant}).fetchone()
+        row = self.cursor.execute(text, {"tenant": self._tenant}).fetchone()
         return None if row is None else StoredHead(*row)

@@ -22,6 +22,7 @@ WITH ranked AS (
         END AS rank
     FROM events
     WHERE tenant = $tenant
+      AND source <> 'collector'  -- what people did here is no agent's run, and has no sums
 ), told AS (
     SELECT
         run_id,
@@ -132,7 +133,7 @@ LIMIT $most
 _OF_RUN: Final = """
 SELECT tenant, run_id, parent_span_id, kind, type, name, status, started_at, duration_ns, agent, source
 FROM events
-WHERE tenant = ? AND run_id = ?
+WHERE tenant = ? AND run_id = ? AND source <> 'collector'
 ORDER BY received_at, rowid
 """
 

@@ -284,6 +284,10 @@ def addresses() -> Iterator[tuple[str, dict[str, Any]]]:
         yield f"/api/v1/reviews/{number:032x}", {}
         yield f"/api/v1/reviews/{number:032x}", {"tenant": "x"}
     yield "/api/v1/review-days/2026-05-01", {}
+    yield "/api/v1/export/evidence", {"question": "events", "with_content": "true"}
+    yield "/api/v1/export/evidence", {"question": "events", "tenant": "x"}
+    for path in ("checkpoint", "tile/entries/000.p/1", "proof", "consistency"):
+        yield f"/api/v1/log/x/{path}", {}  # tests of their own ask for each other's logs
     yield "/api/v1/sql", {}
     yield "/api/v1/search/content", {"text": "mark"}
     yield "/api/v1/search/content", {"text": "mark", "tenant": "x"}

@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from support.evidence import other_python
 from tracehold_collector.audit.merkle import Frontier, consistency_proof, inclusion_proof, leaf_hash, root_of
 from tracehold_collector.audit.signing import Signer
 from tracehold_collector.audit.tiles import TilePath, encode_bundle, tile_width
 
 NOW = 1_796_000_000_000_000_000
-
-
-@pytest.fixture(scope="module")
-def other_python() -> str:
-    """An interpreter that has aics-tlog: the one TRACEHOLD_TLOG_PYTHON names, or this one."""
-    for python in (os.environ.get("TRACEHOLD_TLOG_PYTHON"), sys.executable):
-        if (
-            python
-            and not subprocess.run([python, "-c", "import aics_tlog"], capture_output=True, check=False).returncode
-        ):
-            return python
-    pytest.skip(
-        "no aics-tlog, which takes Python 3.12: install it there and name the interpreter in TRACEHOLD_TLOG_PYTHON"
-    )
 
 
 def tiles_of(entries: list[bytes]) -> dict[str, str]:
@@ -46,9 +31,7 @@ def tiles_of(entries: list[bytes]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("size", [1, 6, 256, 1000])
-def test_another_implementation_makes_the_same_proofs_and_believes_ours(
-    other_python, size, nodes_of, tmp_path, numbered
-):
+def test_another_implementation_makes_the_same_proofs_and_believes_ours(size, nodes_of, tmp_path, numbered):
     entries = [number.to_bytes(4, "big") for number in range(size)]
     hashes = numbered(size)
     nodes = nodes_of(hashes)
@@ -68,7 +51,7 @@ def test_another_implementation_makes_the_same_proofs_and_believes_ours(
     }
     check = Path(__file__).with_name("independent_check.py")
     done = subprocess.run(
-        [other_python, str(check)], input=json.dumps(case), capture_output=True, text=True, check=False
+        [other_python(), str(check)], input=json.dumps(case), capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == root_of(hashes).hex()

@@ -11,6 +11,9 @@ from typing import Final
 
 from tracehold_collector.access.reading import ACTIONS, MAX_LINES
 from tracehold_collector.api.contract.schemas import MOMENT, TEXT, Schema, ref
+from tracehold_collector.api.erasure_reports import FORMS as REPORT_FORMS
+from tracehold_collector.api.erasure_reports import PDF
+from tracehold_collector.api.evidence import POPULATION_HEADER
 from tracehold_collector.api.export import COUNT_HEADER
 from tracehold_collector.api.forms import FORMATS
 from tracehold_collector.api.log import CONTENTS
@@ -18,9 +21,11 @@ from tracehold_collector.api.reads import MAX_CONTENTS
 from tracehold_collector.api.review import MAX_DUE_HOURS
 from tracehold_collector.api.search import MAX_HITS, MAX_SECONDS
 from tracehold_collector.api.sql import CUT_HEADER
-from tracehold_collector.api.erasure_reports import FORMS, PDF
+from tracehold_collector.api.tiles import TILE_TYPE
 from tracehold_collector.erasure.request import MAX_NOTE_CHARS
 from tracehold_collector.erasure.words import BASES, HOLD_KINDS, MODES, SCOPES
+from tracehold_collector.evidence.bundle import MAX_HEADS, MAX_POPULATION
+from tracehold_collector.evidence.question import PARAMETERS, QUESTIONS
 from tracehold_collector.export.files import FORMS as EXPORT_FORMS
 from tracehold_collector.export.selection import FIELDS, MAX_CHARS
 from tracehold_collector.review.desk import DUE_HOURS
@@ -78,9 +83,12 @@ _TRACE_ID: Final[Schema] = {"type": "string", "pattern": "^[0-9a-fA-F]{1,32}$"}
 _NUMBER_TEXT: Final[Schema] = {"type": "string", "pattern": "^[0-9]{1,19}$"}
 _FLAG: Final[Schema] = {"enum": ["true", "false"]}
 _LEAF: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": 2**62}
-_TENANT: Final = Parameter("tenant", {"type": "string", "minLength": 1, "maxLength": 128}, "whose log", required=True)
 _EVENT_ID: Final[Mapping[str, Schema]] = {"event_id": {"type": "string", "format": "uuid"}}
 _DAY: Final[Mapping[str, Schema]] = {"day": {"type": "string", "format": "date"}}
+_TENANT_NAME: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": 128}
+_TENANT: Final = Parameter("tenant", _TENANT_NAME, "whose log", required=True)
+_ONE_TENANT: Final = Parameter("tenant", _TENANT_NAME, "whose log; may be left out when there is only one")
+_TILE: Final[Schema] = {"type": "string", "minLength": 1, "description": "such as 0/x001/x234/067.p/8 or entries/000"}
 
 
 def _otlp(message: str) -> Operation:
@@ -183,6 +191,8 @@ _FILTERED: Final = tuple(
     for name in FILTERS
 )
 
+_LOG_PATH: Final[Mapping[str, Schema]] = {"tenant": _TENANT_NAME}
+
 OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
     ("POST", "/v1/events"): Operation(
         answers={_JSON: ref("Taken")},
@@ -268,6 +278,34 @@ OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
         refusals=(400, 429, 503),
         headers={COUNT_HEADER: "how many events there are in it"},
     ),
+    ("GET", "/api/v1/export/evidence"): Operation(
+        answers={"application/zip": BINARY},
+        parameters=(
+            Parameter("question", {"enum": list(QUESTIONS), "default": "denials"}, "what the bundle answers"),
+            _ONE_TENANT,
+            Parameter("since", MOMENT, "only what started from then on"),
+            Parameter("until", MOMENT, "only what started before then"),
+            *(
+                Parameter(name, {"type": "string", "minLength": 1, "maxLength": MAX_CHARS}, f"only this {name}")
+                for name in PARAMETERS
+                if name not in {"since", "until"}
+            ),
+            Parameter("sample", {"type": "integer", "minimum": 1, "maximum": MAX_POPULATION}, "only so many, drawn"),
+            Parameter("seed", TEXT, "decides which are drawn; goes with sample"),
+            Parameter("with_content", _FLAG, "also what was said; needs the role content"),
+            Parameter("complete", _FLAG, "also every other event of the range, to show that nothing is left out"),
+            Parameter(
+                "tree_head",
+                {"type": "array", "items": _LEAF, "maxItems": MAX_HEADS},
+                "sizes of tree heads that you hold: the bundle proves that the log only grew since",
+            ),
+        ),
+        refusals=(400, 429, 503),
+        headers={
+            COUNT_HEADER: "how many records there are in it",
+            POPULATION_HEADER: "how many events answer the question",
+        },
+    ),
     ("POST", "/api/v1/prices/apply"): Operation(
         answers={"application/x-ndjson": BINARY},
         body={_JSON: ref("Repricing")},
@@ -304,6 +342,30 @@ OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
         ),
         refusals=(400, 503),
     ),
+    ("GET", "/api/v1/log/{tenant}/checkpoint"): Operation({"text/plain": TEXT}, path=_LOG_PATH, refusals=(404, 503)),
+    ("GET", "/api/v1/log/{tenant}/tile/{tile}"): Operation(
+        {TILE_TYPE: BINARY},
+        path={**_LOG_PATH, "tile": _TILE},
+        refusals=(404, 503),
+    ),
+    ("GET", "/api/v1/log/{tenant}/proof"): Operation(
+        {_JSON: ref("Inclusion")},
+        (
+            Parameter("event_id", {"type": "string", "format": "uuid"}, "of this event"),
+            Parameter("leaf_index", _LEAF, "or of this leaf"),
+        ),
+        path=_LOG_PATH,
+        refusals=(400, 404, 503),
+    ),
+    ("GET", "/api/v1/log/{tenant}/consistency"): Operation(
+        {_JSON: ref("Consistency")},
+        (
+            Parameter("from", _LEAF, "the smaller size", required=True),
+            Parameter("to", _LEAF, "the larger size; by default that of the newest tree head"),
+        ),
+        path=_LOG_PATH,
+        refusals=(400, 404, 503),
+    ),
     ("GET", "/api/v1/erasures"): Operation({_JSON: {"type": "object"}}, refusals=(503,)),
     ("GET", "/api/v1/erasures/{erasure_id}"): Operation(
         {_JSON: {"type": "object"}}, path={"erasure_id": TEXT}, refusals=(404, 503)
@@ -317,7 +379,7 @@ OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
     ("GET", "/api/v1/erasure-register"): Operation({_JSON: {"type": "object"}}, refusals=(503,)),
     ("GET", "/api/v1/records-of-processing"): Operation(
         {_JSON: {"type": "object"}, "text/markdown": {"type": "string"}, PDF: BINARY},
-        (Parameter("form", {"enum": list(FORMS), "default": "json"}, "how it is written"),),
+        (Parameter("form", {"enum": list(REPORT_FORMS), "default": "json"}, "how it is written"),),
         refusals=(400,),
     ),
     ("POST", "/api/v1/erasures/preview"): _act(_ERASURE),

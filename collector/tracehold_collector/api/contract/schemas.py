@@ -194,6 +194,29 @@ COMPONENTS: Final[dict[str, Schema]] = {
         "properties": {"budgets": {"type": "array", "items": {"type": "object"}}},
         "required": ["budgets"],
     },
+    "Inclusion": {
+        "type": "object",
+        "description": "that a leaf stands in the log (RFC 9162, section 2.1.3); hashes as base64",
+        "properties": {
+            "leaf_index": {"type": "integer"},
+            "size": {"type": "integer"},
+            "leaf_hash": TEXT,
+            "proof": {"type": "array", "items": TEXT},
+            "tree_head": TEXT,
+        },
+        "required": ["leaf_index", "size", "leaf_hash", "proof", "tree_head"],
+    },
+    "Consistency": {
+        "type": "object",
+        "description": "that the log only grew between two sizes (RFC 9162, section 2.1.4); hashes as base64",
+        "properties": {
+            "old": {"type": "integer"},
+            "new": {"type": "integer"},
+            "proof": {"type": "array", "items": TEXT},
+            "tree_head": {"type": ["string", "null"]},
+        },
+        "required": ["old", "new", "proof"],
+    },
     "Repricing": {
         "type": "object",
         "properties": {
