@@ -232,7 +232,6 @@ class CollectorServer:
         written = load_budgets(settings.budgets) if settings.budgets else []
         policies = load_policies(settings.retention, settings.min_retention_days) if settings.retention else []
         places = load_places(settings.places) if settings.places else []
-        processing = load_written(settings.processing_record) if settings.processing_record else None
         # The store, its write-ahead file and its temporary files are their owner's alone: they hold what agents said.
         os.umask(0o077)
         store = settings.data_dir / FILE_NAME
@@ -313,7 +312,7 @@ class CollectorServer:
             heads=self.heads,
             erasures=self.erasures,
             retention=self.retention,
-            processing=Processing(processing, self._known(policies, [place.name for place in places])),
+            processing=self._processing(policies, [place.name for place in places]),
             forwarder=self.forwarder,
             repricer=self.repricer,
             watch=self.budget_watch,
@@ -325,9 +324,10 @@ class CollectorServer:
         )
         self._start_parts()
 
-    def _known(self, policies: Sequence[Policy], places: Sequence[str]) -> Known:
+    def _processing(self, policies: Sequence[Policy], places: Sequence[str]) -> Processing:
         settings = self.settings
-        return Known(
+        written = load_written(settings.processing_record) if settings.processing_record else None
+        known = Known(
             policies=policies,
             min_retention_days=settings.min_retention_days,
             strict_erasure=settings.strict_erasure,
@@ -339,6 +339,7 @@ class CollectorServer:
             forwards=[self.forwarder.endpoint] if self.forwarder is not None else [],
             places=places,
         )
+        return Processing(written, known)
 
     def _start_parts(self) -> None:
         # First of all: a database that was restored from a backup may hold what was erased since.

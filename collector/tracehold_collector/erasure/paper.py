@@ -1,8 +1,8 @@
 """A plain PDF on A4, made of headings, facts, lists and tables; takes any text (FR-15).
 
-The fonts are those every reader has, which know Latin letters only. Any other character is written as its code point, as
-in U+05D0, and the JSON beside the PDF has it as it is: no font is shipped for it, and no text from a stranger is laid
-out from right to left, turned round or hidden.
+The fonts are those every reader has, which know Latin letters only. Any other character is written as its code point,
+as in U+05D0, and the JSON beside the PDF has it as it is: no font is shipped for it, and no text from a stranger is
+laid out from right to left, turned round or hidden.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FONT: Final = "Helvetica"
 _LABEL_MM: Final = 42.0
 _LINE_MM: Final = 4.6
 _MARGIN_MM: Final = 17.0
-_MAX_CHARS: Final = 700
+_MAX_CHARS: Final = 500
 _MAX_ROWS: Final = 30
 _GREY: Final = (95, 95, 95)
 _TYPED: Final = str.maketrans(
@@ -30,11 +30,16 @@ _HEADINGS: Final = FontFace(emphasis="BOLD", fill_color=(235, 235, 235))
 
 
 def printable(text: object, limit: int = _MAX_CHARS) -> str:
-    """Return a text as it can be printed: what the fonts do not know, and what is no character to see, as U+ and hex."""
+    """Return a text as it can be printed: what the fonts do not know, and what cannot be seen, as U+ and hex digits."""
     told = str(text).translate(_TYPED)
-    cut = told[:limit]
-    shown = "".join(char if _is_plain(char) else f"[U+{ord(char):04X}]" for char in cut)
-    return shown if len(told) <= limit else f"{shown} ... ({len(told):,} characters, whole in the JSON)"
+    shown, length = [], 0
+    for char in told[:limit]:
+        shown.append(char if _is_plain(char) else f"[U+{ord(char):04X}]")
+        length += len(shown[-1])
+        if length > limit:
+            break
+    cut = f" ... ({len(told):,} characters, whole in the JSON)" if len(shown) < len(told) else ""
+    return "".join(shown) + cut
 
 
 def _is_plain(char: str) -> bool:

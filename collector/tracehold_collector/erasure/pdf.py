@@ -56,8 +56,9 @@ def _summary(report: Mapping[str, Any]) -> str:
         return f"This request was refused: {_REFUSED.get(report['request']['refused_why'], 'no reason is known')}."
     if done["bytes_gone_since"] is not None:
         return (
-            f"{what} were erased ({erasure['mode']}). Their content is unreadable since {_time(done['unreadable_since'])} "
-            f"and gone from the database's file since {_time(done['bytes_gone_since'])}."
+            f"{what} were erased ({erasure['mode']}). Their content is unreadable since "
+            f"{_time(done['unreadable_since'])} and gone from the database's file since "
+            f"{_time(done['bytes_gone_since'])}."
         )
     if done["completed_at"] is not None:
         return f"{what} were erased ({erasure['mode']}); the database's file is still to be written anew without them."
@@ -106,8 +107,8 @@ def _done(paper: Paper, report: Mapping[str, Any]) -> None:
             f"events, {manifest['content_bytes']:,} bytes of content under {manifest['keys']:,} keys",
             "Search for remains": None
             if remains is None
-            else f"{sum(remains['found'].values()):,} of {remains['sealed'] + remains['plain']:,} pieces found again in "
-            f"{remains['files']:,} files ({remains['bytes_read']:,} bytes)",
+            else f"{sum(remains['found'].values()):,} of {remains['sealed'] + remains['plain']:,} pieces found again "
+            f"in {remains['files']:,} files ({remains['bytes_read']:,} bytes)",
         }
     )
     if report["places"]:
@@ -120,8 +121,8 @@ def _proof(paper: Paper, file: Mapping[str, Any], digest: str) -> None:
     head = evidence["tree_head"]
     paper.heading("How to verify")
     paper.text(
-        "The JSON of this report is signed with the key of the audit log. Check it offline with a verifier key that you "
-        "got by other means; then check the log, in which the leaves of this erasure show as erased:"
+        "The JSON of this report is signed with the key of the audit log. Check it offline with a verifier key that "
+        "you got by other means; then check the log, in which the leaves of this erasure show as erased:"
     )
     for command in evidence["how_to_verify"]:
         paper.text(command, mono=True)
@@ -136,8 +137,9 @@ def _proof(paper: Paper, file: Mapping[str, Any], digest: str) -> None:
             "As of": _time(file["report"]["as_of"]),
         }
     )
-    for line in file["signatures"]:
-        paper.text(line, mono=True)
+    paper.text("The signed note (c2sp.org/signed-note):")
+    for line in file["note"].splitlines():
+        paper.text(line or " ", mono=True)
 
 
 def _stayed(stayed: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The record of processing activities (GDPR Art. 30), from what somebody writes down and what the collector knows itself.
+"""The record of processing activities (GDPR Art. 30), from what somebody writes down and what the collector knows.
 
 Only a controller knows why data is processed and whose it is: that comes from a TOML file. How long what is kept, who
 receives copies, and which security measures are at work stands in the settings, and is told from there.

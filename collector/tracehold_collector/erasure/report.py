@@ -1,8 +1,9 @@
 """The erasure report: one JSON object that says what was erased, for whom and why, signed with the log's key.
 
-The object is written as canonical JSON (RFC 8785), and what is signed is a note (https://c2sp.org/signed-note) of two
-lines: `FIRST_LINE` and the object. So anybody checks it with the verifier key alone, on a machine that never saw the
-server, whatever became of the file's spaces and line ends on the way.
+What is signed is a note (https://c2sp.org/signed-note) of two lines: `FIRST_LINE`, and the SHA-256 of the object as
+canonical JSON (RFC 8785). So anybody checks it with the verifier key alone, on a machine that never saw the server,
+whatever became of the file's spaces and line ends on the way; and the note, which stands on the PDF too, vouches for
+that.
 
 A report tells of the steps that are done, as they stand in the register. It is the same, byte for byte, each time it is
 asked for until another step is done, so that the SHA-256 on the PDF is that of the JSON.
@@ -11,6 +12,7 @@ asked for until another step is done, so that the SHA-256 on the PDF is that of 
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -21,7 +23,7 @@ from tracehold.core.errors import CanonicalJsonError
 from tracehold.core.version import __version__
 from tracehold.governance.canonical import canonical_json
 
-from tracehold_collector.audit.notes import ED25519, Note, VerifierKey, open_note, parse_note
+from tracehold_collector.audit.notes import ED25519, VerifierKey, open_note, parse_note
 from tracehold_collector.audit.signing import Signer
 from tracehold_collector.core.errors import BadBodyError, NoteError
 from tracehold_collector.core.times import iso_utc
@@ -32,6 +34,7 @@ TYPE: Final = "tracehold.erasure-report"
 FIRST_LINE: Final = "tracehold.erasure-report/1\n"
 
 _MAX_BYTES: Final = 16 * 1024 * 1024
+_MAX_CHARS: Final = 10_000
 
 _HEAD: Final = """
 SELECT size, root, note
@@ -59,12 +62,14 @@ _OF_DONE: Final = ("started_at", "unreadable_since", "completed_at", "bytes_gone
 _OF_MANIFEST: Final = ("runs", "whole_runs", "events", "chunks", "content_bytes", "keys")
 _BACKUPS: Final = frozenset({"key backup", "database backup"})
 
-LIMITS: Final = (
+LIMIT_OF_FILES: Final = (
     "The collector wrote its database file anew without what was erased, overwrote the old file with zeros and removed "
     "it. A file system that never writes in place (copy-on-write, snapshots), the spare blocks of a flash drive and "
-    "copies of the disk below the file system are out of its reach.",
-    "What was handed over before is with whoever has it: see the recipients. A backup of the database from before holds "
-    "sealed content, which only a backup of the keys from before can open: see the backups.",
+    "copies of the disk below the file system are out of its reach."
+)
+LIMIT_OF_COPIES: Final = (
+    "What was handed over before is with whoever has it: see the recipients. A backup of the database from before "
+    "holds sealed content, which only a backup of the keys from before can open: see the backups."
 )
 
 
@@ -125,7 +130,7 @@ def build_report(record: ErasureRecord, signer: Signer, head: HeadSeen | None) -
         "recipients": [each for each in told["recipients"] if each["kind"] not in _BACKUPS],
         "backups": [each for each in told["recipients"] if each["kind"] in _BACKUPS],
         "remains": told["canaries"],
-        "limits": list(LIMITS) if record.bytes_gone_since is not None else list(LIMITS[1:]),
+        "limits": [LIMIT_OF_FILES, LIMIT_OF_COPIES] if record.bytes_gone_since is not None else [LIMIT_OF_COPIES],
         "evidence": _evidence(record, signer, head),
     }
     cleaned: dict[str, Any] = _clean(report)
@@ -142,8 +147,8 @@ def _always_stays(record: ErasureRecord) -> list[dict[str, Any]]:
         return []
     proof = {
         "what": f"{record.leaves} leaf hashes of the audit log, the ids of the events, and the erasure's own id",
-        "why": "so that the log still verifies and a resend is refused; a leaf hash is salted with 32 random bytes that "
-        "are erased, so that nobody can confirm a guess by it",
+        "why": "so that the log still verifies and a resend is refused; a leaf hash is salted with 32 random bytes "
+        "that are erased, so that nobody can confirm a guess by it",
         "count": record.leaves,
         "until": None,
     }
@@ -163,25 +168,26 @@ def _always_stays(record: ErasureRecord) -> list[dict[str, Any]]:
 
 
 def _evidence(record: ErasureRecord, signer: Signer, head: HeadSeen | None) -> dict[str, Any]:
-    key = str(signer.verifier_keys()[0])
+    key, tenant = str(signer.verifier_keys()[0]), _clean(record.tenant)
     return {
         "erased_leaves": record.leaves,
         "erased_leaves_root": None if record.root is None else record.root.hex(),
-        "log": signer.origin(record.tenant),
+        "log": signer.origin(tenant),
         "tree_head": None if head is None else {"size": head.size, "root": head.root.hex(), "note": head.note},
         "report_key": key,
-        "log_keys": [str(each) for each in signer.verifier_keys(record.tenant)],
+        "log_keys": [str(each) for each in signer.verifier_keys(tenant)],
         "how_to_verify": [
             f"tracehold erasure verify-report FILE --key {key}",
-            f"tracehold verify --tenant {record.tenant}",
+            f"tracehold verify --tenant {shlex.quote(tenant)}",
         ],
     }
 
 
 def _clean(value: Any) -> Any:
-    """Replace half surrogate pairs, which no UTF-8 text can hold (FR-15)."""
+    """Replace half surrogate pairs, which no UTF-8 text can hold, and cut what is longer than anybody reads (FR-15)."""
     if isinstance(value, str):
-        return value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+        text = value if len(value) <= _MAX_CHARS else f"{value[:_MAX_CHARS]}... (cut, of {len(value)} characters)"
+        return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
     if isinstance(value, Mapping):
         return {_clean(name): _clean(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
@@ -200,17 +206,13 @@ def report_digest(report: Mapping[str, Any]) -> str:
 
 
 def sign_report(report: Mapping[str, Any], signer: Signer) -> dict[str, Any]:
-    """Return the file of a report: the object, its SHA-256, and the lines of signature of the note.
+    """Return the file of a report: the object, its SHA-256, and the signed note that names it.
 
     Raises:
         StoreError: the key cannot be read.
     """
-    note = parse_note(signer.sign_statement(_text(report_bytes(report))))
-    return {
-        "report": dict(report),
-        "sha256": report_digest(report),
-        "signatures": [str(line).rstrip("\n") for line in note.signatures],
-    }
+    sha256 = report_digest(report)
+    return {"report": dict(report), "sha256": sha256, "note": signer.sign_statement(_text(sha256))}
 
 
 def open_report(data: bytes, keys: Sequence[VerifierKey]) -> tuple[dict[str, Any], tuple[VerifierKey, ...]]:
@@ -218,7 +220,7 @@ def open_report(data: bytes, keys: Sequence[VerifierKey]) -> tuple[dict[str, Any
 
     Args:
         data: the file, from a stranger.
-        keys: verifier keys that were got by other means than this file.
+        keys: verifier keys that were got by other means than this file, of the log or of a tenant's log.
 
     Raises:
         BadBodyError: it is no file of a report.
@@ -232,18 +234,18 @@ def open_report(data: bytes, keys: Sequence[VerifierKey]) -> tuple[dict[str, Any
         raise BadBodyError("this is no erasure report: no JSON") from None
     if not isinstance(told, dict) or not isinstance(told.get("report"), dict) or told["report"].get("type") != TYPE:
         raise BadBodyError("this is no erasure report: it has no 'report' of the type tracehold.erasure-report")
-    lines = told.get("signatures")
-    if not isinstance(lines, list) or not all(isinstance(line, str) and "\n" not in line for line in lines):
-        raise BadBodyError("this erasure report has no 'signatures', a list of lines")
+    if not isinstance(told.get("note"), str):
+        raise BadBodyError("this is no erasure report: it has no 'note' that is signed")
     try:
-        text = _text(report_bytes(told["report"]))
+        expected = _text(report_digest(told["report"]))
     except CanonicalJsonError:
-        raise BadBodyError("this erasure report holds what canonical JSON cannot") from None
-    note = str(Note(text)) + "".join(f"{line}\n" for line in lines)
+        raise BadBodyError("this is no erasure report: it holds what canonical JSON cannot") from None
     try:
-        _, signers = open_note(note, _under_the_logs_name(note, keys))
+        note, signers = open_note(told["note"], _under_the_logs_name(told["note"], keys))
     except NoteError as error:
-        raise NoteError(f"this report is not as it was signed, or by another key: {error}") from None
+        raise NoteError(f"the signature of this report is not to be believed: {error}") from None
+    if note.text != expected:
+        raise NoteError("this report is not as it was signed: its SHA-256 is not the one that the note names")
     return told["report"], signers
 
 
@@ -251,13 +253,10 @@ def _under_the_logs_name(note: str, keys: Sequence[VerifierKey]) -> list[Verifie
     """A log signs statements under its own name, and tree heads under that of a tenant's log: it is the same key."""
     found = []
     for name in {line.name for line in parse_note(note).signatures}:
-        found += [
-            VerifierKey(name, ED25519, key.public)
-            for key in keys
-            if key.name == name or key.name.startswith(f"{name}/")
-        ]
+        own = (key for key in keys if key.name == name or key.name.startswith(f"{name}/"))
+        found += [VerifierKey(name, ED25519, key.public) for key in own]
     return list(dict.fromkeys(found))
 
 
-def _text(canonical: bytes) -> str:
-    return FIRST_LINE + canonical.decode() + "\n"
+def _text(sha256: str) -> str:
+    return f"{FIRST_LINE}sha256 {sha256}\n"
