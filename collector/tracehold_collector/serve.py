@@ -44,7 +44,8 @@ from tracehold_collector.erasure.beyond import BeyondDatabase
 from tracehold_collector.erasure.canaries import CanaryScanner
 from tracehold_collector.erasure.engine import Parts
 from tracehold_collector.erasure.places_file import Place, load_places
-from tracehold_collector.erasure.policies import load_policies
+from tracehold_collector.erasure.policies import Policy, load_policies
+from tracehold_collector.erasure.processing import Known, Processing, load_written
 from tracehold_collector.erasure.retention import Retention
 from tracehold_collector.erasure.service import Erasures, Rules
 from tracehold_collector.forward import Forwarder
@@ -311,6 +312,7 @@ class CollectorServer:
             heads=self.heads,
             erasures=self.erasures,
             retention=self.retention,
+            processing=self._processing(policies, [place.name for place in places]),
             forwarder=self.forwarder,
             repricer=self.repricer,
             watch=self.budget_watch,
@@ -321,6 +323,23 @@ class CollectorServer:
             ),
         )
         self._start_parts()
+
+    def _processing(self, policies: Sequence[Policy], places: Sequence[str]) -> Processing:
+        settings = self.settings
+        written = load_written(settings.processing_record) if settings.processing_record else None
+        known = Known(
+            policies=policies,
+            min_retention_days=settings.min_retention_days,
+            strict_erasure=settings.strict_erasure,
+            access_log_days=settings.access_log_days,
+            audit_log=settings.audit_log,
+            tree_head_copies=bool(settings.tree_head_copies),
+            tls=self._certificate is not None,
+            keys=not self.gate.keyless,
+            forwards=[self.forwarder.endpoint] if self.forwarder is not None else [],
+            places=places,
+        )
+        return Processing(written, known)
 
     def _start_parts(self) -> None:
         # First of all: a database that was restored from a backup may hold what was erased since.

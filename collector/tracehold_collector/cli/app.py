@@ -16,6 +16,7 @@ from tracehold_collector.cli import (
     controls,
     doctor,
     erase,
+    erasure,
     explain,
     export,
     export_evidence,
@@ -67,6 +68,7 @@ log.add_to(app)
 heads.add_to(app)
 verify.add_to(app)
 erase.add_to(app)
+erasure.add_to(app)
 retention.add_to(app)
 sealing.add_to(app)
 prices.add_to(app)

@@ -91,6 +91,9 @@ class CollectorSettings(BaseSettings):
         False, description="whether an erasure needs a second person, with a key of their own, who approves of it"
     )
     retention: Path | None = Field(None, description="retention policies, a TOML file; applied once an hour")
+    processing_record: Path | None = Field(
+        None, description="what a controller says of its processing (GDPR Art. 30), a TOML file"
+    )
     places: Path | None = Field(
         None, description="other stores that erasures reach: engines, trace files, sessions; a TOML file"
     )
