@@ -13,8 +13,8 @@ from tracehold_dashboard import format as fmt
 from tracehold_dashboard.tables import Shown
 
 _REGISTER: Final = {
-    "state": Shown("Status", width=150),
-    "due": Shown("Due", width=150, help="One month after the person asked (GDPR Art. 12(3))"),
+    "state": Shown("Status", width=160),
+    "due": Shown("Due", width=170, help="One month after the person asked (GDPR Art. 12(3))"),
     "scope": Shown("Scope", fmt.words, 90),
     "scope_value": Shown("Which", width=180, help="A person or session by its pseudonym"),
     "mode": Shown("Mode", width=80, help="Scrub: what was said. Delete: that it was, too"),
@@ -39,7 +39,6 @@ _RECIPIENTS: Final = {
     "until": Shown("Until (UTC)", width=150),
     "note": Shown("What to do", width=300),
 }
-_STAYED: Final = {"what": Shown("What", width=360), "why": Shown("Why", width=460)}
 _STEPS: Final = {"at": Shown("When (UTC)", width=170), "step": Shown("Step", fmt.words, 160)}
 
 
@@ -104,8 +103,8 @@ def _row(entry: dict[str, Any]) -> dict[str, Any]:
     days = entry["days_left"]
     due = _moment(entry["due_at"])
     if days is not None:
-        due = f"{due[:10]}, {'overdue' if entry['overdue'] else fmt.plural(days, 'day') + ' left'}"
-    state = "OVERDUE: " + entry["status"] if entry["overdue"] else entry["status"] + (", late" if entry["late"] else "")
+        due = f"{due[:10]}, {'OVERDUE' if entry['overdue'] else fmt.plural(days, 'day') + ' left'}"
+    state = entry["status"] + (", late" if entry["late"] else "")
     return entry | {"state": state, "due": due, "received_at": _moment(entry["received_at"])}
 
 
@@ -123,7 +122,9 @@ def _open(erasure_id: str) -> None:
         tables.show(steps, _STEPS, key=f"steps_{erasure_id}")
         links.run_link("The log's own record of it", erasure["run_id"], erasure["tenant"])
     _part("What was done where", report["places"], _PLACES, f"places_{erasure_id}", "Nothing yet.")
-    _part("What stayed, and why", report["stayed"], _STAYED, f"stayed_{erasure_id}", "Nothing.")
+    st.markdown("**What stayed, and why**")
+    # As code: a table would cut it, and Markdown would read what a name holds.
+    st.code("\n".join(_stayed(each) for each in report["stayed"]) or "Nothing.", language=None, wrap_lines=True)
     told = [
         each | {"since": _moment(each["since"]), "until": _moment(each["until"])}
         for each in [*report["recipients"], *report["backups"]]
@@ -185,6 +186,11 @@ def _part(heading: str, rows: list[dict[str, Any]], columns: dict[str, Shown], k
         tables.show(pd.DataFrame(rows), columns, key=key)
     else:
         st.caption(none)
+
+
+def _stayed(each: dict[str, Any]) -> str:
+    until = f" Until {_moment(each['until'])}." if each["until"] else ""
+    return f"{each['what']}: {each['why']}.{until}"
 
 
 def _moment(text: str | None) -> str:
