@@ -45,6 +45,9 @@ OURS: Final = "the collector"
 """Who does the steps that nobody asked for one by one."""
 
 _WAIT_S: Final = 600.0
+_SLOW: Final = frozenset({"completed", "bytes_gone"})
+"""What comes after these takes a while."""
+
 _REWRITE_EVERY_NS: Final = 24 * 3600 * 1_000_000_000
 
 _COUNTS: Final = "SELECT details::VARCHAR FROM erasures WHERE erasure_id = ? AND step = 'lot'"
@@ -187,14 +190,18 @@ class ErasureEngine:
         step(record)
         return True
 
-    def finish(self, erasure_id: str) -> ErasureRecord:
+    def finish(self, erasure_id: str, *, slow: bool = True) -> ErasureRecord:
         """Take an erasure as far as it goes, unless the collector is stopping; return how it stands then.
+
+        Args:
+            erasure_id: which one.
+            slow: whether also to write the file anew and to search it, which takes a while.
 
         Raises:
             CollectorError, duckdb.Error, TimeoutError: as `advance`.
         """
         record = self.record(erasure_id)
-        while not self._stopping.is_set() and self.advance(record):
+        while not self._stopping.is_set() and (slow or last_step(record) not in _SLOW) and self.advance(record):
             record = self.record(erasure_id)
         return record
 

@@ -17,7 +17,11 @@ from tracehold_collector.sealing.vault import Vault
 from tracehold_collector.store.committer import Committer
 
 _RUNS: Final = """
-SELECT run_id, count(chosen.event_id), all_of_it AND count(chosen.event_id) = count(*)
+SELECT
+    run_id,
+    count(chosen.event_id),
+    -- Acts of people here go on, whatever was emptied of those before.
+    all_of_it AND count(chosen.event_id) = count(*) FILTER (source <> 'collector')
 FROM events
 JOIN chosen_runs USING (run_id)
 LEFT JOIN chosen USING (event_id, run_id)

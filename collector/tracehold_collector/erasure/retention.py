@@ -122,6 +122,7 @@ class Retention:
             wait_s = _EVERY_S
             try:
                 asked = self.run(None)
+                self._erasures.resume()  # what waited for its day to be written out of the file
             except (CollectorError, duckdb.Error) as error:
                 _log.error("retention_pass_failed", error=type(error).__name__)
             else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 import threading
 import time
 import uuid
@@ -28,6 +27,7 @@ from tracehold_collector.erasure.request import Request, read_request
 from tracehold_collector.erasure.restoring import apply_list
 from tracehold_collector.erasure.selection import choose, forget_chosen, size_of_chosen
 from tracehold_collector.erasure.steps import tell
+from tracehold_collector.erasure.worker import Worker
 from tracehold_collector.store.committer import Committer
 from tracehold_collector.store.database import Database
 from tracehold_collector.store.writer import Writer
@@ -39,7 +39,6 @@ MIN_RETENTION_DAYS: Final = MIN_ACCESS_LOG_DAYS
 
 _DAY_NS: Final = 86_400 * 1_000_000_000
 _WAIT_S: Final = 60.0
-_RETRY_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +109,9 @@ class Erasures:
         self._pseudonyms = pseudonyms
         self._stopping = threading.Event()
         self.engine = ErasureEngine(database, writer, pseudonyms, parts or Parts(), self._stopping)
-        self._waiting: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
+        # Apart, so that nobody's content stays readable while a large file is written for somebody else.
+        self._soon = Worker("tracehold-erasure", self._erase_soon)
+        self._slow = Worker("tracehold-erasure-slow", self._erase_wholly)
 
     def apply_list(self) -> int:
         """Apply what the key store knows was erased and this database does not; before anything is served.
@@ -128,19 +128,21 @@ class Erasures:
             ) from error
 
     def start(self) -> None:
-        """Go on with what a stop or crash interrupted, and then with what is asked for, on a thread of its own."""
+        """Go on with what a stop or crash interrupted, and then with what is asked for, on threads of their own."""
+        self.resume()
+        self._soon.start()
+        self._slow.start()
+
+    def resume(self) -> None:
+        """Take up what is not finished; what waited for its time, too."""
         for record in self.engine.unfinished():
-            self._waiting.put(record.id)
-        self._thread = threading.Thread(target=self._work, name="tracehold-erasure", daemon=True)
-        self._thread.start()
+            self._soon.put(record.id)
 
     def close(self) -> None:
         """Stop after the lot at hand; the next start goes on. A second call does nothing."""
         self._stopping.set()
-        self._waiting.put(None)
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        self._soon.close()
+        self._slow.close()
 
     def preview(self, body: Mapping[str, Any], principal: Principal) -> Preview:
         """Say what a request would come to.
@@ -215,7 +217,7 @@ class Erasures:
             not_agents=list(request.scope.not_agents) or None,
             kinds=list(request.scope.kinds) or None,
         )
-        self._waiting.put(erasure_id)
+        self._soon.put(erasure_id)
         return self.engine.record(erasure_id)
 
     def approve(self, erasure_id: str, principal: Principal) -> ErasureRecord:
@@ -232,7 +234,7 @@ class Erasures:
             raise NotAllowedError("somebody else has to approve of it, with a key of their own: strict mode is on")
         self._act(record, "approved", principal.name)
         self._tell(record.id, record.tenant, "approved", approver=principal.name)
-        self._waiting.put(record.id)
+        self._soon.put(record.id)
         return self.engine.record(record.id)
 
     def refuse(self, erasure_id: str, principal: Principal) -> ErasureRecord:
@@ -356,18 +358,23 @@ class Erasures:
 
         self._writer.run(note).result(_WAIT_S)
 
-    def _work(self) -> None:
-        while (erasure_id := self._waiting.get()) is not None:
-            while not self._stopping.is_set() and not self._carried_out(erasure_id):
-                self._stopping.wait(_RETRY_S)
+    def _erase_soon(self, erasure_id: str) -> bool:
+        """Take an erasure to where nothing of it is in the tables; what takes long is the other worker's."""
+        if not self._carried_out(erasure_id, slow=False):
+            return False
+        self._slow.put(erasure_id)
+        return True
 
-    def _carried_out(self, erasure_id: str) -> bool:
+    def _erase_wholly(self, erasure_id: str) -> bool:
+        return self._carried_out(erasure_id, slow=True)
+
+    def _carried_out(self, erasure_id: str, *, slow: bool) -> bool:
         """Take an erasure as far as it goes; `False` when it failed and is to be tried again."""
         try:
-            self.engine.finish(erasure_id)
+            self.engine.finish(erasure_id, slow=slow)
         except ERRORS as error:
             if self._stopping.is_set():
-                return False  # cut off by the stop: the next start goes on
+                return True  # cut off by the stop: the next start goes on
             try:
                 self.engine.failed(self.engine.record(erasure_id), error)
             except ERRORS as again:

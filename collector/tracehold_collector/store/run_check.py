@@ -22,7 +22,7 @@ WITH ranked AS (
         END AS rank
     FROM events
     WHERE tenant = $tenant
-      AND source <> 'collector'  -- what people did here is no agent's run, and has no sums
+      AND source <> 'collector'  -- what people did here is no agent's run, and is summed up nowhere
 ), told AS (
     SELECT
         run_id,

@@ -288,6 +288,11 @@ def addresses() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "/api/v1/export/evidence", {"question": "events", "tenant": "x"}
     for path in ("checkpoint", "tile/entries/000.p/1", "proof", "consistency"):
         yield f"/api/v1/log/x/{path}", {}  # tests of their own ask for each other's logs
+    yield "/api/v1/log", {}
+    for whose in ({}, {"tenant": "x"}):
+        yield "/api/v1/log/state", whose
+        yield "/api/v1/log/frontier", {"size": 1, **whose}
+        yield "/api/v1/log/window", {"first": 0, "end": 100, **whose}
     yield "/api/v1/sql", {}
     yield "/api/v1/search/content", {"text": "mark"}
     yield "/api/v1/search/content", {"text": "mark", "tenant": "x"}

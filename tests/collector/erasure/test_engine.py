@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 import json
+import threading
 import uuid
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.erasing import ADMIN, ALICE, OTHER, OTHERS, PSEUDONYMS, Store, fill, opened
+from support.processes import wait_for
 from support.records import make_record
 from tracehold_collector.audit.merkle import root_of
 from tracehold_collector.core.errors import BadBodyError, ConflictError, NotAllowedError
@@ -302,3 +304,30 @@ def _ids(numbers: set[int]) -> list[uuid.UUID]:
 def _collector_said(store: Store, run_id: str) -> list[Any]:
     rows = store.rows(f"SELECT {CHUNK_COLUMNS} FROM contents WHERE run_id = ?", run_id)
     return [contents for _, contents in read_chunks(rows, store.database.vault)]
+
+
+def test_what_an_erasure_said_can_be_emptied_while_it_goes_on(store: Store) -> None:
+    fill(store)
+    record = store.erasures.request({"scope": "run", "value": "bob-1", "note": "Bob of 4711"}, ADMIN)
+    store.erase(scope="run", value=record.run_id, mode="scrub")
+    assert not any("4711" in str(content) for content in _collector_said(store, record.run_id))
+    store.erasures.engine.finish(record.id)
+    assert store.count("events", f"run_id = '{record.run_id}'") == 3
+
+
+def test_a_file_that_cannot_be_written_holds_up_nobody_elses_erasure(tmp_path: Path) -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def slow() -> None:
+        entered.set()
+        leave.wait(30)
+
+    with opened(tmp_path, parts=Parts(rewrite=slow)) as store:
+        fill(store)
+        store.erasures.start()
+        store.erasures.request({"scope": "run", "value": "bob-1"}, ADMIN)
+        assert entered.wait(30)
+        other = store.erasures.request({"scope": "run", "value": "alice-1"}, ADMIN)
+        wait_for(lambda: store.erasures.engine.record(other.id).completed_at is not None)
+        leave.set()
+        assert store.erasures.wait(other.id, 30).status == "bytes gone"

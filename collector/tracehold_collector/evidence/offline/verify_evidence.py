@@ -446,10 +446,33 @@ def leaf_of(record: dict[str, Any], digest: bytes) -> bytes:
 
 def event_bytes(text: Any) -> bytes:
     """An event's id, 16 bytes."""
-    try:
-        return uuid.UUID(text).bytes
-    except (ValueError, AttributeError, TypeError):
-        raise BundleError("an event id is no UUID") from None
+    digits = text.replace("-", "") if isinstance(text, str) else ""
+    if len(digits) != 32 or not set(digits) <= set("0123456789abcdefABCDEF"):
+        raise BundleError("an event id is no UUID")
+    return bytes.fromhex(digits)
+
+
+def is_index(value: Any) -> bool:
+    """Whether it can be the index of a leaf, or a count."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_SIZE
+
+
+def is_text(value: Any) -> bool:
+    """Whether it is a text that has UTF-8."""
+    return isinstance(value, str) and not any("\ud800" <= char <= "\udfff" for char in value)
+
+
+def conditions_of(question: dict[str, Any]) -> list[dict[str, Any]]:
+    """The conditions of the question; checked, since they come from the bundle."""
+    conditions = question.get("conditions")
+    if not isinstance(conditions, list):
+        raise BundleError("the question has no conditions")
+    for one in conditions:
+        if not isinstance(one, dict) or one.get("field") not in FIELDS or not isinstance(one.get("in", []), list):
+            raise BundleError("the question has a condition that is none")
+        if "in" not in one and (one["field"] not in INTEGERS or not {"at_least", "below"} & set(one)):
+            raise BundleError("the question has a condition that is none")
+    return conditions
 
 
 def answers(record: dict[str, Any], conditions: Sequence[dict[str, Any]]) -> bool:
@@ -649,7 +672,7 @@ class Verification:
         if isinstance(listed, dict):
             first = listed.get("first", 0)
             leaves = self.bundle.read("leaves.bin", MAX_LINE_BYTES)
-            if not isinstance(first, int) or not 0 <= first < MAX_SIZE or len(leaves) % HASH:
+            if not is_index(first) or len(leaves) % HASH:
                 raise BundleError("leaves.bin is no list of leaves")
         self.tree = Tree(self.bundle.nodes(), first, leaves)
         if not leaves:
@@ -712,9 +735,7 @@ class Verification:
         (self.good if same else self.bad).append(f"the log {'only grew' if same else 'was rewritten'} since {what}")
 
     def _records(self) -> dict[str, dict[str, Any]]:
-        conditions = self._section("question").get("conditions")
-        if not isinstance(conditions, list):
-            raise BundleError("the question has no conditions")
+        conditions = conditions_of(self._section("question"))
         events: dict[str, dict[str, Any]] = {}
         for record in self.bundle.lines("records.jsonl"):
             event = str(uuid.UUID(bytes=event_bytes(record.get("event_id"))))
@@ -745,11 +766,12 @@ class Verification:
 
     def _leaf(self, index: Any, leaf: bytes) -> tuple[str, str]:
         """Whether a leaf stands in the tree where it is said to."""
-        if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < self.head.size:
+        if not is_index(index) or index >= self.head.size:
             return "altered", "its place is not in the signed tree"
-        listed = self.tree.leaf(index) if self.whole_leaves else self.tree.nodes.get((0, index))
-        if listed is not None and listed != leaf and self.whole_leaves:
-            return "altered", "it is not what the log recorded at its place"
+        listed = self.tree.leaf(index) if self.whole_leaves else None
+        if listed is not None:
+            # The list as a whole led to the signed root, so a leaf in it needs no proof of its own.
+            return ("verified", "") if listed == leaf else ("altered", "it is not what the log recorded at its place")
         try:
             path = self.tree.path(index, self.head.size)
         except NotProven as error:
@@ -762,7 +784,7 @@ class Verification:
 
     def _found(self, state: str, record: dict[str, Any], event: str, why: str) -> None:
         index = record.get("leaf_index")
-        self.findings.append(Finding(state, index if isinstance(index, int) else None, event, why))
+        self.findings.append(Finding(state, index if is_index(index) else None, event, why))
 
     def _erased(self, events: dict[str, dict[str, Any]]) -> None:
         if "erased.jsonl" not in self.bundle.names:
@@ -773,7 +795,7 @@ class Verification:
             if event in events:
                 self._found("altered", line, event, "it is said to be erased, and yet it is here")
                 continue
-            there = self.whole_leaves and isinstance(index, int) and self.tree.leaf(index) is not None
+            there = self.whole_leaves and is_index(index) and self.tree.leaf(index) is not None
             why = f"erased under {line.get('erasure_id')}; its leaf stays in the log"
             self._found("erased", line, event, why if there else why + ", which this bundle does not show")
 
@@ -784,7 +806,7 @@ class Verification:
         if isinstance(sample, dict):
             members = self._members()
             seed, size = sample.get("seed"), sample.get("size")
-            if sample.get("algorithm") != "sha256-lowest/1" or not isinstance(seed, str) or not isinstance(size, int):
+            if sample.get("algorithm") != "sha256-lowest/1" or not is_text(seed) or not is_index(size):
                 self.bad.append("the sample was drawn in a way that this verifier does not know")
             else:
                 self._sample(draw(seed, size, members), events, seed)
@@ -868,10 +890,11 @@ class Verification:
         """Every other leaf of the range, so that nothing that answers the question can have been left out."""
         if "others.jsonl" not in self.bundle.names:
             return
-        conditions = self._section("question")["conditions"]
+        conditions = conditions_of(self._section("question"))
         seen = {finding.leaf_index for finding in self.findings if finding.state in ("verified", "erased")}
         if isinstance(self.manifest.get("sample"), dict):
-            seen.update(line.get("leaf_index") for line in self.bundle.lines("population.jsonl"))
+            indexes = (line.get("leaf_index") for line in self.bundle.lines("population.jsonl"))
+            seen.update(index for index in indexes if is_index(index))
         for record in self.bundle.lines("others.jsonl"):
             try:
                 if record.get("leaf_type", 1) == 1:
