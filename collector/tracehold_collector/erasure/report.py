@@ -6,7 +6,8 @@ whatever became of the file's spaces and line ends on the way; and the note, whi
 that.
 
 A report tells of the steps that are done, as they stand in the register. It is the same, byte for byte, each time it is
-asked for until another step is done, so that the SHA-256 on the PDF is that of the JSON.
+asked for until another step is done, or the first tree head after that step is signed; so the SHA-256 on the PDF is
+that of the JSON.
 """
 
 from __future__ import annotations

@@ -300,6 +300,10 @@ def addresses() -> Iterator[tuple[str, dict[str, Any]]]:
         yield path, {}
     for path in ("/api/v1/erasures", f"/api/v1/erasures/{1:032x}", "/api/v1/holds", "/api/v1/retention"):
         yield path, {}
+    for path in ("/report", "/report.pdf"):
+        yield f"/api/v1/erasures/{1:032x}{path}", {}
+    for path in ("/api/v1/erasure-register", "/api/v1/records-of-processing"):
+        yield path, {}
 
 
 def test_the_addresses_above_are_all_that_read(shared: Stage) -> None:
