@@ -44,12 +44,14 @@ from tracehold_collector.erasure.beyond import BeyondDatabase
 from tracehold_collector.erasure.canaries import CanaryScanner
 from tracehold_collector.erasure.engine import Parts
 from tracehold_collector.erasure.places_file import Place, load_places
-from tracehold_collector.erasure.policies import load_policies
+from tracehold_collector.erasure.policies import Policy, load_policies
+from tracehold_collector.erasure.processing import Known, Processing, load_written
 from tracehold_collector.erasure.retention import Retention
 from tracehold_collector.erasure.service import Erasures, Rules
 from tracehold_collector.forward import Forwarder
 from tracehold_collector.heads.copies import open_places
 from tracehold_collector.heads.keeper import HeadKeeper, HeadOptions
+from tracehold_collector.heads.stamps import StampKeeper
 from tracehold_collector.lifecycle import Lifecycle
 from tracehold_collector.pipeline import Intake
 from tracehold_collector.pricing import PriceBook, load_prices
@@ -197,8 +199,10 @@ class CollectorServer:
         if self.decoders is not None:
             self.decoders.close()
         self.writer.close()
-        self.heads.close()
         self.lifecycle.close()
+        self.heads.close()
+        if self.stamps is not None:
+            self.stamps.close()
         if self.forwarder is not None:
             self.forwarder.close()
         self.database.close()
@@ -278,13 +282,7 @@ class CollectorServer:
         self.decoders = DecoderPool(decoding, settings.decoders) if settings.decoders else None
         self._intake = Intake(self.writer, Decoder(decoding, prices), limits, self.decoders)
         signer = Signer(settings.data_dir, now_ns())
-        self.heads = HeadKeeper(
-            self.database,
-            lambda: self.writer.log,
-            signer,
-            open_places(settings.tree_head_copies, settings.data_dir),
-            HeadOptions(settings.tree_head_events, settings.tree_head_seconds),
-        )
+        self._open_heads(signer)
         self.repricer = Repricer(self.database, self.writer, prices)
         self.lifecycle = Lifecycle(self.database, settings.data_dir, lambda: self.writer.stats.commits)
         self._grpc = OtlpGrpcServer(
@@ -311,6 +309,7 @@ class CollectorServer:
             heads=self.heads,
             erasures=self.erasures,
             retention=self.retention,
+            processing=self._processing(policies, [place.name for place in places]),
             forwarder=self.forwarder,
             repricer=self.repricer,
             watch=self.budget_watch,
@@ -321,6 +320,23 @@ class CollectorServer:
             ),
         )
         self._start_parts()
+
+    def _processing(self, policies: Sequence[Policy], places: Sequence[str]) -> Processing:
+        settings = self.settings
+        written = load_written(settings.processing_record) if settings.processing_record else None
+        known = Known(
+            policies=policies,
+            min_retention_days=settings.min_retention_days,
+            strict_erasure=settings.strict_erasure,
+            access_log_days=settings.access_log_days,
+            audit_log=settings.audit_log,
+            tree_head_copies=bool(settings.tree_head_copies),
+            tls=self._certificate is not None,
+            keys=not self.gate.keyless,
+            forwards=[self.forwarder.endpoint] if self.forwarder is not None else [],
+            places=places,
+        )
+        return Processing(written, known)
 
     def _start_parts(self) -> None:
         # First of all: a database that was restored from a backup may hold what was erased since.
@@ -341,6 +357,20 @@ class CollectorServer:
             beyond=BeyondDatabase(self.database, folder, pseudonyms, places),
             scanner=CanaryScanner(self.database, folder, [place.path for place in places]),
         )
+
+    def _open_heads(self, signer: Signer) -> None:
+        settings = self.settings
+        self.heads = HeadKeeper(
+            self.database,
+            lambda: (self.writer.log, self.lifecycle.log),
+            signer,
+            open_places(settings.tree_head_copies, settings.data_dir),
+            HeadOptions(settings.tree_head_events, settings.tree_head_seconds),
+        )
+        self.stamps: StampKeeper | None = None
+        if settings.time_stamp_url:
+            self.stamps = StampKeeper(self.database, settings.time_stamp_url, settings.time_stamp_hours * 3_600)
+            self.stamps.start()
 
     def _open_gate(self) -> None:
         settings = self.settings

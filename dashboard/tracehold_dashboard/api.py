@@ -152,6 +152,19 @@ class Client:
         """Sign a day off under this client's key, with the figures that were seen. Raises as `frame`."""
         return dict(self._post(f"/api/v1/review-days/{quote(day, safe='')}/signatures", seen).get("day") or {})
 
+    def erasure_register(self) -> list[dict[str, Any]]:
+        """Give the register of erasures, the overdue ones first. Raises as `frame`."""
+        return list(self._json("/api/v1/erasure-register", []).get("erasures") or [])
+
+    def erasure_report(self, erasure_id: str) -> dict[str, Any]:
+        """Give the signed report of an erasure, as the file that is handed on. Raises as `frame`."""
+        return self._json(f"/api/v1/erasures/{quote(erasure_id, safe='')}/report", [])
+
+    def erasure_report_pdf(self, erasure_id: str) -> bytes:
+        """Give the report of an erasure as a PDF. Raises as `frame`."""
+        path = f"/api/v1/erasures/{quote(erasure_id, safe='')}/report.pdf"
+        return self._get(path, [], accept="application/pdf").content
+
     def _post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         with self._translated():
             response = self._http.post(path, json=body)

@@ -7,7 +7,7 @@ from pathlib import Path
 import streamlit as st
 
 from tracehold_dashboard import links
-from tracehold_dashboard.views import denials, overview, review, run, runs, search, spend, tools
+from tracehold_dashboard.views import denials, erasures, overview, review, run, runs, search, spend, tools
 
 ASSETS = Path(__file__).with_name("assets")
 
@@ -23,6 +23,7 @@ PAGES = {
     links.SEARCH: st.Page(search.render, title="Search", icon=":material/search:", url_path="search"),
     links.DENIALS: st.Page(denials.render, title="Gate denials", icon=":material/block:", url_path="denials"),
     links.REVIEW: st.Page(review.render, title="Review", icon=":material/fact_check:", url_path="review"),
+    links.ERASURES: st.Page(erasures.render, title="Erasures", icon=":material/delete_forever:", url_path="erasures"),
     links.SPEND: st.Page(spend.render, title="Spend", icon=":material/payments:", url_path="spend"),
     links.TOOLS: st.Page(tools.render, title="Tools and latency", icon=":material/speed:", url_path="tools"),
 }

@@ -85,6 +85,24 @@ def sign_day(day: str, seen: dict[str, Any], key: str) -> dict[str, Any]:
     return done
 
 
+def erasure_register() -> list[dict[str, Any]]:
+    """Give the register of erasures, the overdue ones first. Raises `DashboardError`."""
+    with Client(load()) as client:
+        return client.erasure_register()
+
+
+def erasure_report(erasure_id: str) -> dict[str, Any]:
+    """Give the signed report of an erasure. Raises `DashboardError`."""
+    with Client(load()) as client:
+        return client.erasure_report(erasure_id)
+
+
+def erasure_report_pdf(erasure_id: str) -> bytes:
+    """Give the report of an erasure as a PDF. Raises `DashboardError`."""
+    with Client(load()) as client:
+        return client.erasure_report_pdf(erasure_id)
+
+
 def _as(key: str) -> Settings:
     settings = load()
     return replace(settings, api_key=key) if key else settings

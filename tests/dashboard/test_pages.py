@@ -180,6 +180,18 @@ def test_a_long_run_is_paged_while_its_totals_count_every_span(collector):
     assert "Model / tool calls: 0 / 700" in texts(app)
 
 
+def test_acts_of_people_are_shown_as_such_and_as_no_agents_run(collector):
+    run_id = "review:00000000-0000-0000-0000-000000000001"
+    (event_id,) = collector.add(
+        {"run_id": run_id, "source": "collector", "kind": "score", "type": "tracehold.review.verdict"}
+        | {"content": {"note": "the desk sends mail"}}
+    )
+    app = shown(links.RUN, run_id=run_id, event_id=event_id)
+    assert "acts of people in Tracehold" in texts(app)
+    assert "tracehold.review.verdict" in cells(app)
+    assert "the desk sends mail" in "".join(json.value for json in app.json)
+
+
 def test_a_run_nobody_knows_says_so(collector):
     app = shown(links.RUN, run_id="nope")
     assert "No run has this id" in texts(app)

@@ -76,7 +76,7 @@ def filled(store: Store) -> Store:
         "rule": "no-mail",
     }
     store.add(
-        root | {"type": "run_start", "status": "started"},
+        root | {"type": "run_start", "status": "started", "seq": 2},  # number 1 is missing
         llm
         | {"span_id": "b" * 16, "parent_span_id": "a" * 16, "started_at": T0 + SECOND, "duration_ns": SECOND}
         | {"input_tokens": 100, "output_tokens": 20, "cost_usd": 0.25},

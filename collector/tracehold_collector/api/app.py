@@ -17,6 +17,7 @@ from tracehold_collector.access.gate import Gate
 from tracehold_collector.access.journal import AccessLog
 from tracehold_collector.api import (
     access_log,
+    erasure_reports,
     evidence,
     export,
     health,
@@ -46,6 +47,7 @@ from tracehold_collector.budgets import Budgets
 from tracehold_collector.budgets.watch import BudgetWatch
 from tracehold_collector.core.errors import CollectorError
 from tracehold_collector.core.pseudonyms import Pseudonyms
+from tracehold_collector.erasure.processing import Processing
 from tracehold_collector.erasure.retention import Retention
 from tracehold_collector.erasure.service import Erasures
 from tracehold_collector.forward import Forwarder
@@ -78,6 +80,7 @@ def build_app(
     heads: HeadKeeper,
     erasures: Erasures,
     retention: Retention,
+    processing: Processing,
     forwarder: Forwarder | None = None,
     repricer: Repricer | None = None,
     watch: BudgetWatch | None = None,
@@ -99,6 +102,7 @@ def build_app(
         heads: sees to it that they are signed, and knows the newest.
         erasures: what is erased, and what legal holds keep.
         retention: how long what is kept.
+        processing: what the record of processing activities is made of.
         lifecycle: is told which senders were sent away.
         access_log_file: where it is noted who asked for what.
         repricer: prices stored calls once more when asked.
@@ -123,6 +127,7 @@ def build_app(
     app.state.tiles = TileCache()
     app.state.erasures = erasures
     app.state.retention = retention
+    app.state.processing = processing
     app.state.writer = writer
     app.state.reader = reader
     app.state.intake = intake
@@ -141,7 +146,7 @@ def build_app(
     app.state.reviews = ReviewDesk(reader, writer, pseudonyms)
     app.state.policies = PolicyDesk(reader, writer)
     app.state.exports = threading.BoundedSemaphore(export.AT_ONCE)
-    app.state.metrics = health.registry(health.StoreMetrics(database, writer, intake, forwarder, watch))
+    app.state.metrics = health.registry(health.StoreMetrics(database, writer, intake, forwarder, watch, heads))
     return app
 
 
@@ -177,6 +182,10 @@ def make_routes() -> list[BaseRoute]:
         Route("/api/v1/erasures/preview", erasures_api.preview_erasure, methods=["POST"]),
         Route("/api/v1/erasures/request", erasures_api.request_erasure, methods=["POST"]),
         Route("/api/v1/erasures/{erasure_id}", erasures_api.get_erasure),
+        Route("/api/v1/erasures/{erasure_id}/report", erasure_reports.get_report),
+        Route("/api/v1/erasures/{erasure_id}/report.pdf", erasure_reports.get_report_pdf),
+        Route("/api/v1/erasure-register", erasure_reports.get_register),
+        Route("/api/v1/records-of-processing", erasure_reports.get_processing),
         Route("/api/v1/erasures/{erasure_id}/approve", erasures_api.approve_erasure, methods=["POST"]),
         Route("/api/v1/erasures/{erasure_id}/refuse", erasures_api.refuse_erasure, methods=["POST"]),
         Route("/api/v1/holds", erasures_api.list_holds),

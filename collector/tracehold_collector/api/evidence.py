@@ -23,7 +23,7 @@ from tracehold_collector.evidence.bundle import MAX_HEADS, MAX_POPULATION, Asked
 from tracehold_collector.evidence.question import PARAMETERS, parse_question
 from tracehold_collector.heads.keeper import HeadKeeper
 from tracehold_collector.store.database import Database
-from tracehold_collector.store.log import log_sizes
+from tracehold_collector.store.log import OWN_LOG, log_sizes
 from tracehold_collector.store.reader import NO_CONTENT, Access
 
 POPULATION_HEADER: Final = "X-Tracehold-Population"
@@ -107,11 +107,13 @@ def _tenant(request: Request, access: Access) -> str:
     """The tenant asked for, or the only one there is; one that the key may not see is as one that does not exist."""
     tenant = request.query_params.get("tenant")
     if tenant is None:
-        logs = sorted(log_sizes(request.app.state.database))
+        logs = sorted(log_sizes(request.app.state.database).keys() - {OWN_LOG})
         seen = logs if access.tenants is None else [one for one in access.tenants if one in logs] or access.tenants
         if len(seen) != 1:
             raise QueryError(f"whose evidence? Give tenant=, one of: {', '.join(seen) or 'none has a log yet'}")
         return seen[0]
+    if tenant == OWN_LOG:
+        raise QueryError("the collector's own log holds no agent's events: check it with 'tracehold verify'")
     if access.tenants is not None and tenant not in access.tenants:
         raise QueryError(f"there is no log of tenant {tenant[:128]!r} that this key may see")
     return tenant

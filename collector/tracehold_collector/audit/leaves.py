@@ -24,10 +24,11 @@ import pyarrow.compute as pc
 
 VERSION: Final = 1
 EVENT: Final = 1
-COLLECTOR_EVENT: Final = 2
+"""The type of every leaf so far; the collector's own events are of it as well, in a log of their own."""
+
 HASH_BYTES: Final = 32
 
-LeafType = Literal[1, 2]
+LeafType = Literal[1]
 
 WHOLE_NUMBERS: Final = (
     "seq", "started_at", "duration_ns", "input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens",

@@ -16,10 +16,12 @@ from tracehold_collector.cli import (
     controls,
     doctor,
     erase,
+    erasure,
     explain,
     export,
     export_evidence,
     gaps,
+    heads,
     ingest,
     keys,
     log,
@@ -63,8 +65,10 @@ export.add_to(app)
 export_evidence.add_to(app)
 budgets.add_to(app)
 log.add_to(app)
+heads.add_to(app)
 verify.add_to(app)
 erase.add_to(app)
+erasure.add_to(app)
 retention.add_to(app)
 sealing.add_to(app)
 prices.add_to(app)

@@ -91,9 +91,16 @@ class CollectorSettings(BaseSettings):
         False, description="whether an erasure needs a second person, with a key of their own, who approves of it"
     )
     retention: Path | None = Field(None, description="retention policies, a TOML file; applied once an hour")
+    processing_record: Path | None = Field(
+        None, description="what a controller says of its processing (GDPR Art. 30), a TOML file"
+    )
     places: Path | None = Field(
         None, description="other stores that erasures reach: engines, trace files, sessions; a TOML file"
     )
+    time_stamp_url: str | None = Field(
+        None, pattern="^https?://", description="RFC 3161 authority that stamps tree heads; needs the extra timestamps"
+    )
+    time_stamp_hours: float = Field(24.0, gt=0, description="hours between two time stamps of one log")
     log_level: str = Field("info", pattern="^(debug|info|warning|error)$", description="debug, info, warning or error")
 
     @classmethod

@@ -29,6 +29,7 @@ from tracehold_collector.evidence.records import content_line, erased_line, popu
 from tracehold_collector.evidence.zipped import ZipStream
 from tracehold_collector.store.database import Database
 from tracehold_collector.store.log_rows import read_erased
+from tracehold_collector.store.time_stamps import StoredStamp, first_stamp_covering
 from tracehold_collector.store.tree_heads import StoredHead
 
 FORMAT: Final = "tracehold-evidence"
@@ -166,6 +167,7 @@ class EvidenceBundle:
         self._erased: dict[int, str] = {}
         self._range = self._leaf_range([leaf for leaf, _ in found if leaf is not None])
         self._listed = self._range if self._range[1] - self._range[0] <= MAX_LEAVES else (0, 0)
+        self._stamps = self._time_stamps([leaf for leaf, _ in found if leaf is not None])
         self._erased = {
             leaf: erasures[-1] for leaf, erasures in read_erased(self._cursor, question.tenant, *self._range).items()
         }
@@ -215,6 +217,8 @@ class EvidenceBundle:
         heads = self._heads()
         for head in heads:
             yield f"heads/{head.size}.txt", [head.note.encode()]
+        for stamp in self._stamps:
+            yield f"stamps/{stamp.size}.tsr", [stamp.response]
         yield "verifier_keys.txt", [f"{key}\n".encode() for key in self._keys]
         for name in _VERIFIERS:
             yield name, [_OFFLINE.joinpath(name).read_bytes()]
@@ -272,8 +276,17 @@ class EvidenceBundle:
         leaves = [leaf for leaf, _ in self._population if leaf is not None]
         wanted.append(self._log.head_covering(leaves[-1]) if leaves else None)
         wanted += [self._log.head_of(size) for size in self._asked.sizes]
+        wanted += [self._log.head_of(stamp.size) for stamp in self._stamps]
         found = {head.size: head for head in wanted if head is not None and head.size}
         return [found[size] for size in sorted(found)] + ([self._head] if self._head.size not in found else [])
+
+    def _time_stamps(self, leaves: Sequence[int]) -> list[StoredStamp]:
+        """The first time stamp after which nothing in the answer can have been put in, of the head as it is kept."""
+        if not leaves:
+            return []
+        stamp = first_stamp_covering(self._cursor, self._asked.question.tenant, leaves[-1])
+        head = None if stamp is None else self._log.head_of(stamp.size)
+        return [stamp] if stamp is not None and head is not None and head.signed_at == stamp.signed_at else []
 
     def _consistency(self, heads: Sequence[StoredHead]) -> list[dict[str, Any]]:
         newest = self._head.size
@@ -316,6 +329,15 @@ class EvidenceBundle:
             "verifier_keys": [str(key) for key in self._keys],
             "heads": [f"heads/{head.size}.txt" for head in heads],
             "consistency": self._consistency(heads),
+            "time_stamps": [
+                {
+                    "head": f"heads/{stamp.size}.txt",
+                    "stamp": f"stamps/{stamp.size}.tsr",
+                    "authority": stamp.authority,
+                    "stamped_at": iso_utc(stamp.stamped_at),
+                }
+                for stamp in self._stamps
+            ],
             "population": {
                 "count": self.population,
                 "not_in_the_log": sum(leaf is None for leaf, _ in self._population),

@@ -12,7 +12,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Sp
 from tracehold.core.jsontext import dumps
 from tracehold.core.version import __version__
 
-from tracehold_collector.core.record import Record
+from tracehold_collector.core.record import OWN_SOURCE, Record
 from tracehold_collector.forward.anyvalue import key_values
 from tracehold_collector.forward.native import native_span
 from tracehold_collector.forward.parts import count, mapping, text
@@ -68,8 +68,8 @@ def outgoing_span(record: Record) -> OutgoingSpan:
 
 
 def is_forwarded(record: Record) -> bool:
-    """Whether a record is a span of its own on the way out."""
-    return record.status != "started"
+    """Whether a record is a span of its own on the way out; what people did here is no agent's, and stays here."""
+    return record.status != "started" and record.source != OWN_SOURCE
 
 
 def _received_origin(record: Record) -> tuple[Mapping[str, Any], Mapping[str, Any]]:

@@ -24,7 +24,7 @@ from tracehold_collector.store.tree_heads import StoredHead
 
 LOCAL_FILE: Final = "tree-heads.jsonl"
 _OBJECT_STORES: Final = frozenset({"s3", "gs", "gcs", "abfs", "abfss"})
-_TIMEOUT_S: Final = 10.0
+_TIMEOUT_S: Final = 5.0
 
 
 class CopyPlace(Protocol):

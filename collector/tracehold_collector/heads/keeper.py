@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,7 +16,7 @@ from tracehold_collector.audit.signing import Signer
 from tracehold_collector.core.errors import CollectorError, StoreError
 from tracehold_collector.heads.copies import CopyPlace
 from tracehold_collector.store.database import Database
-from tracehold_collector.store.log import LogWriter, read_frontier
+from tracehold_collector.store.log import Logs, read_frontier
 from tracehold_collector.store.tree_heads import StoredHead, last_tree_heads, write_tree_heads
 
 _log = structlog.get_logger(__name__)
@@ -59,7 +59,7 @@ class HeadKeeper:
 
     Args:
         database: the open store.
-        log: gives the logs as the writer has them now.
+        logs: give the logs as their writers have them now.
         signer: signs.
         places: where copies go.
         options: when to sign.
@@ -68,13 +68,13 @@ class HeadKeeper:
     def __init__(
         self,
         database: Database,
-        log: Callable[[], LogWriter],
+        logs: Callable[[], Sequence[Logs]],
         signer: Signer,
         places: Sequence[CopyPlace],
         options: HeadOptions | None = None,
     ) -> None:
         self._database = database
-        self._log = log
+        self._logs = logs
         self._signer = signer
         self._options = options or HeadOptions()
         self.copies = {place.name: CopyState() for place in places}
@@ -96,11 +96,15 @@ class HeadKeeper:
 
     def close(self) -> None:
         """Sign what is committed, copy it if that goes at once, and end; a second call does nothing."""
+        if self._ending.is_set():
+            return
         self._ending.set()
         if self._thread.ident is not None:
             self._thread.join()
-        if self._log().sizes:
+        try:
             self.look(all_of_it=True)
+        except StoreError as error:
+            _log.error("tree_heads_not_signed", error=str(error), hint="they are signed at the next start")
 
     def last(self, tenant: str) -> StoredHead | None:
         """Return the last tree head of a log."""
@@ -124,9 +128,10 @@ class HeadKeeper:
 
     def _due(self, *, all_of_it: bool) -> list[StoredHead]:
         now = now_ns()
-        log = self._log()
+        return [head for log in self._logs() for head in self._due_of(log, now, all_of_it=all_of_it)]
+
+    def _due_of(self, log: Logs, now: int, *, all_of_it: bool) -> Iterator[StoredHead]:
         ended = log.take_ended()
-        due: list[StoredHead] = []
         for tenant, size in log.sizes.items():
             last = self._last.get(tenant)
             grown = size - (last.size if last else 0)
@@ -140,8 +145,7 @@ class HeadKeeper:
                 continue
             covered, root = log.head(tenant)
             note = self._signer.sign_head(tenant, covered, root, now)
-            due.append(StoredHead(tenant, covered, root, now, note))
-        return due
+            yield StoredHead(tenant, covered, root, now, note)
 
     def _copy(self, *, hurry: bool) -> None:
         for place in self._places:

@@ -18,9 +18,9 @@ from tracehold_collector.lifecycle.pauses import Pauses, cause_of
 from tracehold_collector.store.collector_events import (
     Cause,
     CollectorEvent,
+    CollectorLog,
     last_received_at,
     last_start_or_stop,
-    write_collector_events,
 )
 from tracehold_collector.store.database import Database
 
@@ -59,6 +59,8 @@ class Lifecycle:
         self._commits = commits
         self._clocks = clocks
         self._heartbeat = Heartbeat(folder)
+        self.log = CollectorLog(database)
+        """The log of what is written here."""
         self._pauses = Pauses()
         self._waiting: deque[CollectorEvent] = deque(maxlen=_MAX_WAITING)
         self._read = clocks()
@@ -130,7 +132,7 @@ class Lifecycle:
         if not events:
             return
         try:
-            write_collector_events(self._database, events)
+            self.log.write(events)
         except StoreError as error:
             _log.info("lifecycle_not_written", error=str(error), waiting=len(events))
         else:

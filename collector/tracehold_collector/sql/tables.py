@@ -15,6 +15,9 @@ TABLES: Final[Mapping[str, str]] = {
     "priced_events": "events with what a call costs by what is known today",
     "runs": "one row a run: counts, tokens, cost, status",
     "costs": "what a call was found to cost after it was stored",
+    "reviews": "one row a denial that somebody acted on: how its review stands; a denial without one is open",
+    "review_acts": "one row an act on a denial: who, when, and what became of the review",
+    "signed_days": "one row a day of receipt that was signed off: by whom, and with how many denials waiting",
     "spend_entries": "what sums of spend are made of: calls, what was changed later, and usage told above them",
 }
 """By name, what is in it. A relation of the store that is not named here cannot be read."""
@@ -45,7 +48,7 @@ def selection(table: str, columns: list[str], condition: str) -> str:
 
 
 def _column(name: str) -> str:
-    return f'"{name}"::VARCHAR AS "{name}"' if name in {"event_id", "attributes"} else f'"{name}"'
+    return f'"{name}"::VARCHAR AS "{name}"' if name in {"event_id", "denial_id", "attributes"} else f'"{name}"'
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

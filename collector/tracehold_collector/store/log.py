@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import duckdb
 import numpy as np
@@ -22,6 +22,9 @@ from tracehold_collector.audit.merkle import TILE_LEVELS, Frontier, root_of
 from tracehold_collector.core.errors import StoreError
 from tracehold_collector.store.database import Database
 from tracehold_collector.store.rows import Rows
+
+OWN_LOG: Final = "~collector"
+"""The log of the collector's own events: a name that no tenant can have."""
 
 _SCHEMA: Final = pa.schema(
     [("tenant", pa.string()), ("level", pa.uint8()), ("first_index", pa.int64()), ("hashes", pa.binary())]
@@ -55,6 +58,23 @@ class Staged:
     hashes: pa.RecordBatch
     frontiers: dict[str, Frontier] = field(default_factory=dict)
     ended: set[str] = field(default_factory=set)
+
+
+class Logs(Protocol):
+    """Logs as their writer has them. Every method may be called from any thread."""
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Leaves in each log, by its tenant."""
+        ...
+
+    def head(self, tenant: str) -> tuple[int, bytes]:
+        """Return the size and the root of a log, as of the last commit."""
+        ...
+
+    def take_ended(self) -> set[str]:
+        """Return the tenants whose log should be signed soon, since this was asked last."""
+        ...
 
 
 class LogWriter:
@@ -137,7 +157,9 @@ def log_sizes(database: Database) -> dict[str, int]:
     """
     try:
         with database.cursor() as cursor:
-            return dict(cursor.execute(_SIZES).fetchall())
+            # A log whose hashes were all taken away is listed as well: its tree heads tell.
+            headed = cursor.execute("SELECT DISTINCT tenant, 0 FROM tree_heads").fetchall()
+            return dict(headed) | dict(cursor.execute(_SIZES).fetchall())
     except duckdb.Error as error:
         raise StoreError(f"the store could not answer: {type(error).__name__}") from error
 

@@ -13,6 +13,8 @@ from tracehold_collector.audit.leaves import FIELDS
 from tracehold_collector.core.errors import StoreError
 from tracehold_collector.sealing.vault import DestroyedKeyError, Vault
 from tracehold_collector.store.chunks import CHUNK_COLUMNS, Chunk, Entry, commitment_of, entries_of
+from tracehold_collector.store.collector_events import own_columns
+from tracehold_collector.store.log import OWN_LOG
 
 WINDOW: Final = 1 << 16
 """Leaves that are read at once."""
@@ -32,6 +34,12 @@ FROM events
 WHERE tenant = $tenant AND leaf_index >= $first AND leaf_index < $end
 ORDER BY leaf_index
 """  # noqa: S608 - constants
+_OWN_ROWS: Final = """
+SELECT event_id, type, cause, started_at, ended_at, refused, version, recorded_at, leaf_index, commitment
+FROM collector_events
+WHERE leaf_index >= $first AND leaf_index < $end
+ORDER BY leaf_index
+"""
 _CHUNKS: Final = f"""
 SELECT {CHUNK_COLUMNS}, received_at
 FROM contents
@@ -54,7 +62,28 @@ def read_rows(cursor: duckdb.DuckDBPyConnection, tenant: str, first: int, end: i
     Raises:
         duckdb.Error: the store cannot be read.
     """
+    if tenant == OWN_LOG:
+        return read_own_rows(cursor, first, end)
     return cursor.execute(_ROWS, {"tenant": tenant, "first": first, "end": end}).to_arrow_table().combine_chunks()
+
+
+def read_own_rows(cursor: duckdb.DuckDBPyConnection, first: int, end: int) -> pa.Table:
+    """Return the collector's own events as `read_rows` returns events.
+
+    Raises:
+        duckdb.Error: the store cannot be read.
+    """
+    rows = cursor.execute(_OWN_ROWS, {"first": first, "end": end}).fetchall()
+    places = {
+        "event_id": pa.array([row[0].bytes for row in rows], pa.binary()),
+        "received_at": pa.array([row[7] for row in rows], pa.int64()),
+        "leaf_index": pa.array([row[8] for row in rows], pa.int64()),
+        "commitment": pa.array([row[9] for row in rows], pa.binary()),
+        "content_chunk": pa.nulls(len(rows), pa.binary()),
+        "content_pos": pa.nulls(len(rows), pa.int32()),
+    }
+    envelope = own_columns(rows)
+    return pa.table({**places, **{name: envelope.column(name) for name in FIELDS}})
 
 
 def check_contents(
@@ -160,6 +189,8 @@ def read_outside(cursor: duckdb.DuckDBPyConnection, tenant: str, size: int, *, m
         size: of the log.
         most: how many to list.
     """
+    if tenant == OWN_LOG:
+        return _outside_own(cursor, size, most)
     bound = {"tenant": tenant, "size": size, "most": most}
     began = f"({_BEGAN})"
     before = cursor.execute(
@@ -196,6 +227,35 @@ def read_outside(cursor: duckdb.DuckDBPyConnection, tenant: str, size: int, *, m
         [row[0] for row in misdated],
         full,
     )
+
+
+def _outside_own(cursor: duckdb.DuckDBPyConnection, size: int, most: int) -> Outside:
+    began = "(SELECT min(recorded_at) FROM collector_events WHERE leaf_index IS NOT NULL)"
+    before = cursor.execute(
+        f"SELECT count(*) FROM collector_events WHERE leaf_index IS NULL AND recorded_at < {began}"  # noqa: S608 - a constant
+    ).fetchone()
+    added = cursor.execute(
+        f"""
+        SELECT event_id::VARCHAR
+        FROM collector_events
+        WHERE leaf_index < 0 OR leaf_index >= $size OR (leaf_index IS NULL AND recorded_at >= {began})
+        LIMIT $most
+        """,  # noqa: S608 - a constant
+        {"size": size, "most": most},
+    ).fetchall()
+    repeated = cursor.execute(
+        """
+        SELECT leaf_index
+        FROM collector_events
+        WHERE leaf_index IS NOT NULL
+        GROUP BY leaf_index
+        HAVING count(*) > 1
+        LIMIT ?
+        """,
+        [most],
+    ).fetchall()
+    full = cursor.execute(_FULL, {"tenant": OWN_LOG}).fetchall()
+    return Outside(before[0] if before else 0, [row[0] for row in added], [row[0] for row in repeated], [], full)
 
 
 def _entries(chunk: Chunk, vault: Vault) -> Sequence[Entry] | ContentState:

@@ -133,7 +133,7 @@ LIMIT $most
 _OF_RUN: Final = """
 SELECT tenant, run_id, parent_span_id, kind, type, name, status, started_at, duration_ns, agent, source
 FROM events
-WHERE tenant = ? AND run_id = ?
+WHERE tenant = ? AND run_id = ? AND source <> 'collector'
 ORDER BY received_at, rowid
 """
 

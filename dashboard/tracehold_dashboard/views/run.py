@@ -45,10 +45,7 @@ def render() -> None:
     with data.plain_errors():
         runs = data.frame("run", run_id=run_id, tenant=links.asked("tenant"))
         if runs.empty:
-            st.title("Run")
-            st.warning("No run has this id, or this key may not see it.", icon=":material/search_off:")
-            st.code(run_id, language=None)
-            links.page_link(links.RUNS, "All runs")
+            _no_agents_run(run_id)
             return
         run = _one_of(runs)
         _header(run)
@@ -58,6 +55,20 @@ def render() -> None:
         )
         chosen = _events(where) if view == "Events" else _waterfall(where, run)
         _detail(chosen or links.asked("event_id"))
+
+
+def _no_agents_run(run_id: str) -> None:
+    """Show what people did here under this id, such as a review or an erasure; else say that there is nothing."""
+    where = {"run_id": run_id, "tenant": links.asked("tenant")}
+    st.title("Run")
+    if data.frame("run_events", **where, limit=1).empty:
+        st.warning("No run has this id, or this key may not see it.", icon=":material/search_off:")
+        st.code(run_id, language=None)
+        links.page_link(links.RUNS, "All runs")
+        return
+    st.info("This is no agent's run: these are acts of people in Tracehold.", icon=":material/person:")
+    st.code(run_id, language=None)
+    _detail(_events(where) or links.asked("event_id"))
 
 
 def _ask_for_a_run() -> None:

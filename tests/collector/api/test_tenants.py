@@ -288,12 +288,21 @@ def addresses() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "/api/v1/export/evidence", {"question": "events", "tenant": "x"}
     for path in ("checkpoint", "tile/entries/000.p/1", "proof", "consistency"):
         yield f"/api/v1/log/x/{path}", {}  # tests of their own ask for each other's logs
+    yield "/api/v1/log", {}
+    for whose in ({}, {"tenant": "x"}):
+        yield "/api/v1/log/state", whose
+        yield "/api/v1/log/frontier", {"size": 1, **whose}
+        yield "/api/v1/log/window", {"first": 0, "end": 100, **whose}
     yield "/api/v1/sql", {}
     yield "/api/v1/search/content", {"text": "mark"}
     yield "/api/v1/search/content", {"text": "mark", "tenant": "x"}
     for path in ("/api/services", "/api/v3/services", "/api/v1/budgets", "/api/v1/access-log", "/metrics"):
         yield path, {}
     for path in ("/api/v1/erasures", f"/api/v1/erasures/{1:032x}", "/api/v1/holds", "/api/v1/retention"):
+        yield path, {}
+    for path in ("/report", "/report.pdf"):
+        yield f"/api/v1/erasures/{1:032x}{path}", {}
+    for path in ("/api/v1/erasure-register", "/api/v1/records-of-processing"):
         yield path, {}
 
 

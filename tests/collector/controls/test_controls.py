@@ -100,9 +100,6 @@ def test_the_command_lists_controls_of_a_rule_and_dates_with_their_sources() -> 
     assert all(row["source"] for row in rows)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="some commands are built on branches that are not merged yet: then take this away"
-)
 def test_every_command_that_is_named_exists() -> None:
     commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     missing = []

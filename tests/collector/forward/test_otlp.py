@@ -11,6 +11,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from tracehold.core.ids import run_root_span_id, run_trace_id
 from tracehold_collector.core.record import Record
 from tracehold_collector.forward import to_otlp
+from tracehold_collector.forward.otlp import is_forwarded
 from tracehold_collector.forward.place import TIME_UNKNOWN
 
 START_NS = 1_700_000_000_000_000_000
@@ -210,6 +211,11 @@ def test_a_native_denial_does_not_look_executed(make_record):  # FR-61
     expected = {"tracehold.decision": "denied", "tracehold.rule": "no-shell", "tracehold.tool": "rm"}
     assert expected.items() <= attributes.items()
     assert not any(name.startswith("gen_ai.") for name in attributes)
+
+
+def test_what_people_did_here_is_not_forwarded_with_their_notes(make_record):  # issue 6
+    assert not is_forwarded(make_record(source="collector", kind="score", type="tracehold.review.verdict"))
+    assert is_forwarded(make_record(kind="score", type="eval"))
 
 
 def test_a_native_failure_has_status_error_and_error_type(make_record):

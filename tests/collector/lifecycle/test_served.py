@@ -40,7 +40,7 @@ def test_its_own_events_are_in_no_list_sum_or_service_of_anybody(serve: Serve) -
         server.close()
     server = serve()
     assert [row["cause"] for row in rows(server)] == ["stopped", "stopped", "stopped", "first_start"]
-    asked = {"run_id": "r", "service": "s", "text": "start", "trace_ids": "1" * 32}
+    asked = {"run_id": "r", "service": "s", "text": "start", "trace_ids": "1" * 32, "day": "2026-01-01"}
     for name, query in catalogue().items():
         needed = {item.name: asked[item.name] for item in query.parameters if item.required}
         if name == "overview":

@@ -9,7 +9,9 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from support.two_tenants import OURS, statements, two_tenants
+from support.records import make_record
+from support.two_tenants import MARK, OURS, THEIRS, statements, two_tenants
+from tracehold_collector.core.record import Record
 from tracehold_collector.sql.bounds import bounds_of
 from tracehold_collector.sql.desk import SqlDesk, SqlOptions
 from tracehold_collector.sql.engine import open_engine
@@ -20,11 +22,22 @@ from tracehold_collector.store.reader import Access
 from tracehold_collector.store.writer import Writer
 
 
+def acts() -> list[Record]:
+    """A review and a signed day of each tenant."""
+    runs = ("review:00000000-0000-0000-0000-000000000001", "review-day:2026-05-01")
+    common: dict[str, Any] = {"kind": "score", "source": "collector", "seq": 1}
+    return [
+        make_record(200 + 2 * place + n, run, tenant=tenant, decided_by=who, agent=who, name=name, **common)
+        for place, (tenant, who, name) in enumerate(((OURS, "ann", None), (THEIRS, MARK, MARK)))
+        for n, run in enumerate(runs)
+    ]
+
+
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     database = Database(tmp_path_factory.mktemp("store") / "tracehold.duckdb")
     writer = Writer(database)
-    writer.submit(two_tenants()).result(10)
+    writer.submit([*two_tenants(), *acts()]).result(10)
     yield database
     writer.close()
     database.close()

@@ -77,7 +77,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     database = Database(None)
     signer = Signer(tmp_path_factory.mktemp("keys"), now_ns())
     writer = Writer(database)
-    keeper = HeadKeeper(database, lambda: writer.log, signer, [])
+    keeper = HeadKeeper(database, lambda: [writer.log], signer, [])
     for n in range(0, 400, 4):
         writer.submit(record_run(n, f"run-{n // 4}")).result(20)
         if n in {40, 200}:

@@ -16,7 +16,7 @@ from tracehold_collector.verify.stored import StoredLog
 
 def verified(store: Store) -> Report:
     signer = Signer(store.folder, now_ns())
-    HeadKeeper(store.database, lambda: store.writer.log, signer, []).look(all_of_it=True)
+    HeadKeeper(store.database, lambda: [store.writer.log], signer, []).look(all_of_it=True)
     return verify_log(
         StoredLog(store.database),
         "default",

@@ -11,6 +11,8 @@ from typing import Final
 
 from tracehold_collector.access.reading import ACTIONS, MAX_LINES
 from tracehold_collector.api.contract.schemas import MOMENT, TEXT, Schema, ref
+from tracehold_collector.api.erasure_reports import FORMS as REPORT_FORMS
+from tracehold_collector.api.erasure_reports import PDF
 from tracehold_collector.api.evidence import POPULATION_HEADER
 from tracehold_collector.api.export import COUNT_HEADER
 from tracehold_collector.api.forms import FORMATS
@@ -86,7 +88,7 @@ _DAY: Final[Mapping[str, Schema]] = {"day": {"type": "string", "format": "date"}
 _TENANT_NAME: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": 128}
 _TENANT: Final = Parameter("tenant", _TENANT_NAME, "whose log", required=True)
 _ONE_TENANT: Final = Parameter("tenant", _TENANT_NAME, "whose log; may be left out when there is only one")
-_TILE: Final[Schema] = {"type": "string", "pattern": r"^(entries|[0-9]{1,2})/([x0-9]+/)*[0-9]{3}(\.p/[0-9]+)?$"}
+_TILE: Final[Schema] = {"type": "string", "minLength": 1, "description": "such as 0/x001/x234/067.p/8 or entries/000"}
 
 
 def _otlp(message: str) -> Operation:
@@ -367,6 +369,18 @@ OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
     ("GET", "/api/v1/erasures"): Operation({_JSON: {"type": "object"}}, refusals=(503,)),
     ("GET", "/api/v1/erasures/{erasure_id}"): Operation(
         {_JSON: {"type": "object"}}, path={"erasure_id": TEXT}, refusals=(404, 503)
+    ),
+    ("GET", "/api/v1/erasures/{erasure_id}/report"): Operation(
+        {_JSON: {"type": "object"}}, path={"erasure_id": TEXT}, refusals=(404, 503)
+    ),
+    ("GET", "/api/v1/erasures/{erasure_id}/report.pdf"): Operation(
+        {PDF: BINARY}, path={"erasure_id": TEXT}, refusals=(404, 503)
+    ),
+    ("GET", "/api/v1/erasure-register"): Operation({_JSON: {"type": "object"}}, refusals=(503,)),
+    ("GET", "/api/v1/records-of-processing"): Operation(
+        {_JSON: {"type": "object"}, "text/markdown": {"type": "string"}, PDF: BINARY},
+        (Parameter("form", {"enum": list(REPORT_FORMS), "default": "json"}, "how it is written"),),
+        refusals=(400,),
     ),
     ("POST", "/api/v1/erasures/preview"): _act(_ERASURE),
     ("POST", "/api/v1/erasures/request"): _act(_ERASURE),

@@ -446,10 +446,33 @@ def leaf_of(record: dict[str, Any], digest: bytes) -> bytes:
 
 def event_bytes(text: Any) -> bytes:
     """An event's id, 16 bytes."""
-    try:
-        return uuid.UUID(text).bytes
-    except (ValueError, AttributeError, TypeError):
-        raise BundleError("an event id is no UUID") from None
+    digits = text.replace("-", "") if isinstance(text, str) else ""
+    if len(digits) != 32 or not set(digits) <= set("0123456789abcdefABCDEF"):
+        raise BundleError("an event id is no UUID")
+    return bytes.fromhex(digits)
+
+
+def is_index(value: Any) -> bool:
+    """Whether it can be the index of a leaf, or a count."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_SIZE
+
+
+def is_text(value: Any) -> bool:
+    """Whether it is a text that has UTF-8."""
+    return isinstance(value, str) and not any("\ud800" <= char <= "\udfff" for char in value)
+
+
+def conditions_of(question: dict[str, Any]) -> list[dict[str, Any]]:
+    """The conditions of the question; checked, since they come from the bundle."""
+    conditions = question.get("conditions")
+    if not isinstance(conditions, list):
+        raise BundleError("the question has no conditions")
+    for one in conditions:
+        if not isinstance(one, dict) or one.get("field") not in FIELDS or not isinstance(one.get("in", []), list):
+            raise BundleError("the question has a condition that is none")
+        if "in" not in one and (one["field"] not in INTEGERS or not {"at_least", "below"} & set(one)):
+            raise BundleError("the question has a condition that is none")
+    return conditions
 
 
 def answers(record: dict[str, Any], conditions: Sequence[dict[str, Any]]) -> bool:
@@ -593,6 +616,7 @@ class Verification:
         self.origin = str(self._section("log").get("origin"))
         self.good: list[str] = []
         self.bad: list[str] = []
+        self.notes: list[str] = []
         self.findings: list[Finding] = []
         self.heads: list[Head] = []
         self.head = _NO_HEAD
@@ -606,6 +630,7 @@ class Verification:
             return
         self._tree()
         self._consistency()
+        self._stamps()
         events = self._records()
         self._population(events)
         self._contents(events)
@@ -649,7 +674,7 @@ class Verification:
         if isinstance(listed, dict):
             first = listed.get("first", 0)
             leaves = self.bundle.read("leaves.bin", MAX_LINE_BYTES)
-            if not isinstance(first, int) or not 0 <= first < MAX_SIZE or len(leaves) % HASH:
+            if not is_index(first) or len(leaves) % HASH:
                 raise BundleError("leaves.bin is no list of leaves")
         self.tree = Tree(self.bundle.nodes(), first, leaves)
         if not leaves:
@@ -711,10 +736,18 @@ class Verification:
         same = check_consistency(old.size, new.size, path, old.root, new.root)
         (self.good if same else self.bad).append(f"the log {'only grew' if same else 'was rewritten'} since {what}")
 
+    def _stamps(self) -> None:
+        """Time stamps (RFC 3161) are for OpenSSL to check: whose certificate to believe is for the reader to say."""
+        for stamp in self._list("time_stamps"):
+            if isinstance(stamp, dict):
+                head = stamp.get("head")
+                self.notes.append(
+                    f"{stamp.get('authority')} is said to have stamped {head} at {stamp.get('stamped_at')}: "
+                    f"openssl ts -verify -data {head} -in {stamp.get('stamp')} -CAfile AUTHORITY.pem"
+                )
+
     def _records(self) -> dict[str, dict[str, Any]]:
-        conditions = self._section("question").get("conditions")
-        if not isinstance(conditions, list):
-            raise BundleError("the question has no conditions")
+        conditions = conditions_of(self._section("question"))
         events: dict[str, dict[str, Any]] = {}
         for record in self.bundle.lines("records.jsonl"):
             event = str(uuid.UUID(bytes=event_bytes(record.get("event_id"))))
@@ -745,11 +778,12 @@ class Verification:
 
     def _leaf(self, index: Any, leaf: bytes) -> tuple[str, str]:
         """Whether a leaf stands in the tree where it is said to."""
-        if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < self.head.size:
+        if not is_index(index) or index >= self.head.size:
             return "altered", "its place is not in the signed tree"
-        listed = self.tree.leaf(index) if self.whole_leaves else self.tree.nodes.get((0, index))
-        if listed is not None and listed != leaf and self.whole_leaves:
-            return "altered", "it is not what the log recorded at its place"
+        listed = self.tree.leaf(index) if self.whole_leaves else None
+        if listed is not None:
+            # The list as a whole led to the signed root, so a leaf in it needs no proof of its own.
+            return ("verified", "") if listed == leaf else ("altered", "it is not what the log recorded at its place")
         try:
             path = self.tree.path(index, self.head.size)
         except NotProven as error:
@@ -762,7 +796,7 @@ class Verification:
 
     def _found(self, state: str, record: dict[str, Any], event: str, why: str) -> None:
         index = record.get("leaf_index")
-        self.findings.append(Finding(state, index if isinstance(index, int) else None, event, why))
+        self.findings.append(Finding(state, index if is_index(index) else None, event, why))
 
     def _erased(self, events: dict[str, dict[str, Any]]) -> None:
         if "erased.jsonl" not in self.bundle.names:
@@ -784,10 +818,11 @@ class Verification:
         if isinstance(sample, dict):
             members = self._members()
             seed, size = sample.get("seed"), sample.get("size")
-            if sample.get("algorithm") != "sha256-lowest/1" or not isinstance(seed, str) or not isinstance(size, int):
-                self.bad.append("the sample was drawn in a way that this verifier does not know")
-            else:
+            known = sample.get("algorithm") == "sha256-lowest/1" and is_text(seed) and is_index(size)
+            if known and isinstance(seed, str) and isinstance(size, int):
                 self._sample(draw(seed, size, members), events, seed)
+            else:
+                self.bad.append("the sample was drawn in a way that this verifier does not know")
         self.counted = len(members)
         if population.get("count") == len(members):
             self.good.append(f"the population is {len(members):,}, as the bundle says")
@@ -868,10 +903,11 @@ class Verification:
         """Every other leaf of the range, so that nothing that answers the question can have been left out."""
         if "others.jsonl" not in self.bundle.names:
             return
-        conditions = self._section("question")["conditions"]
+        conditions = conditions_of(self._section("question"))
         seen = {finding.leaf_index for finding in self.findings if finding.state in ("verified", "erased")}
         if isinstance(self.manifest.get("sample"), dict):
-            seen.update(line.get("leaf_index") for line in self.bundle.lines("population.jsonl"))
+            indexes = (line.get("leaf_index") for line in self.bundle.lines("population.jsonl"))
+            seen.update(index for index in indexes if is_index(index))
         for record in self.bundle.lines("others.jsonl"):
             try:
                 if record.get("leaf_type", 1) == 1:
@@ -924,6 +960,8 @@ def report(check: Verification, only_bad: bool) -> None:
         print(f"  ok    {line}")
     for line in check.bad:
         print(f"  FAIL  {line}")
+    for line in check.notes:
+        print(f"  note  {line}")
     counts = check.counts()
     print(
         "\nRecords     "
@@ -965,6 +1003,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 "population": check.counted,
                 "holds": check.good,
                 "fails": check.bad,
+                "notes": check.notes,
                 "records": [finding._asdict() for finding in check.findings],
             }
             print(json.dumps(outcome))
