@@ -202,6 +202,7 @@ class Committer:
     def fold(self) -> None:
         """Fold run deltas; the view `runs` reads the same before and after."""
         connection = self._database.connection
+        self._database.rows_changed()
         connection.execute("BEGIN TRANSACTION")
         try:
             connection.execute(_FOLD_RUN_DELTAS)

@@ -67,6 +67,7 @@ class Database:
         self._options = options or DatabaseOptions()
         self.leases = Leases()
         self.changes = 0
+        self.copying = False
         self._lock = threading.Lock()
         self.connection = self._open()
         try:

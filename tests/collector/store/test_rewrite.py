@@ -223,23 +223,44 @@ def test_rows_erased_during_the_copy_are_not_in_the_new_file(
     assert held(path, [marked(n) for n in range(50) if n % 5 == 1]) == 0
 
 
-def test_a_change_nobody_told_of_is_noticed_and_the_copy_begun_again(
+def test_a_change_nobody_told_of_is_noticed_before_anybody_waits(
     database: Database, writer: Writer, rewriter: Rewriter, record: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(writer, record)
+    begun = []
 
-    def catch_up(copy: Any, real: Any = rewrite._Copy.catch_up) -> None:
+    def check(copy: Any, real: Any = rewrite._Copy.check) -> None:
+        begun.append(copy)
+        if len(begun) == 1:
+            work = "UPDATE contents SET body = NULL WHERE run_id = 'run-1'"
+            writer.run(lambda committer: committer.connection.execute(work) and None).result(10)
         real(copy)
-        work = "UPDATE contents SET body = NULL WHERE run_id = 'run-1'"
-        writer.run(lambda committer: committer.connection.execute(work) and None).result(10)
 
-    monkeypatch.setattr(rewrite._Copy, "catch_up", catch_up)
+    monkeypatch.setattr(rewrite._Copy, "check", check)
     rewriter.rewrite()
+    assert len(begun) == 2
     with database.cursor() as cursor:
-        bodies = cursor.execute("SELECT body IS NULL FROM contents WHERE run_id = 'run-1'").fetchall()
-    assert bodies
-    assert all(empty for (empty,) in bodies)
-    assert len(everything(database)["events"]) == 50
+        assert cursor.execute("SELECT DISTINCT run_id FROM contents WHERE body IS NULL").fetchall() == [("run-1",)]
+
+
+def test_sums_of_runs_that_are_folded_meanwhile_are_copied_again(
+    database: Database, writer: Writer, rewriter: Rewriter, record: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(writer, record)
+    runs = Reader(database).query("runs", {}, Access()).to_pylist()
+    begun = []
+
+    def check(copy: Any, real: Any = rewrite._Copy.check) -> None:
+        begun.append(copy)
+        if len(begun) == 1:
+            writer.run(lambda committer: committer.fold()).result(10)
+        real(copy)
+
+    monkeypatch.setattr(rewrite._Copy, "check", check)
+    rewriter.rewrite()
+    assert len(begun) == 2
+    assert Reader(database).query("runs", {}, Access()).to_pylist() == runs
+    assert len(everything(database)["run_deltas"]) == 5
 
 
 def test_a_slow_export_is_told_to_come_again_and_the_store_goes_on(
