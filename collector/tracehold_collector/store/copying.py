@@ -30,6 +30,7 @@ WHOLE: Final = (
     "mapping_versions",
     "retention_policies",
     "schema_migrations",
+    "time_stamps",
     "tree_heads",
     "usage_shares",
 )
