@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import burst
 import emit
 import engine
+import erasure
 import evidence
 import gates
 import ingest
@@ -55,7 +56,11 @@ PARTS: dict[str, Callable[[Chosen], None]] = {
     "engine": lambda chosen: engine.run(chosen.ours, chosen.engine, chosen.sizes),
     "queries": lambda chosen: queries.run(chosen.asked),
     "evidence": lambda chosen: evidence.run(chosen.seconds, chosen.rounds, chosen.asked.events[0]),
+<<<<<<< HEAD
     "rewrite": lambda chosen: rewrite.run(chosen.asked.events[0]),
+=======
+    "erasure": lambda chosen: erasure.run(chosen.asked.events[0]),
+>>>>>>> main
     "ingest": lambda chosen: ingest.run(chosen.seconds, chosen.mlflow, chosen.stored),
 }
 

@@ -51,6 +51,7 @@ from tracehold_collector.erasure.service import Erasures, Rules
 from tracehold_collector.forward import Forwarder
 from tracehold_collector.heads.copies import open_places
 from tracehold_collector.heads.keeper import HeadKeeper, HeadOptions
+from tracehold_collector.heads.stamps import StampKeeper
 from tracehold_collector.lifecycle import Lifecycle
 from tracehold_collector.pipeline import Intake
 from tracehold_collector.pricing import PriceBook, load_prices
@@ -200,6 +201,8 @@ class CollectorServer:
         self.writer.close()
         self.lifecycle.close()
         self.heads.close()
+        if self.stamps is not None:
+            self.stamps.close()
         if self.forwarder is not None:
             self.forwarder.close()
         self.database.close()
@@ -279,13 +282,7 @@ class CollectorServer:
         self.decoders = DecoderPool(decoding, settings.decoders) if settings.decoders else None
         self._intake = Intake(self.writer, Decoder(decoding, prices), limits, self.decoders)
         signer = Signer(settings.data_dir, now_ns())
-        self.heads = HeadKeeper(
-            self.database,
-            lambda: (self.writer.log, self.lifecycle.log),
-            signer,
-            open_places(settings.tree_head_copies, settings.data_dir),
-            HeadOptions(settings.tree_head_events, settings.tree_head_seconds),
-        )
+        self._open_heads(signer)
         self.repricer = Repricer(self.database, self.writer, prices)
         self.lifecycle = Lifecycle(self.database, settings.data_dir, lambda: self.writer.stats.commits)
         self._grpc = OtlpGrpcServer(
@@ -360,6 +357,20 @@ class CollectorServer:
             beyond=BeyondDatabase(self.database, folder, pseudonyms, places),
             scanner=CanaryScanner(self.database, folder, [place.path for place in places]),
         )
+
+    def _open_heads(self, signer: Signer) -> None:
+        settings = self.settings
+        self.heads = HeadKeeper(
+            self.database,
+            lambda: (self.writer.log, self.lifecycle.log),
+            signer,
+            open_places(settings.tree_head_copies, settings.data_dir),
+            HeadOptions(settings.tree_head_events, settings.tree_head_seconds),
+        )
+        self.stamps: StampKeeper | None = None
+        if settings.time_stamp_url:
+            self.stamps = StampKeeper(self.database, settings.time_stamp_url, settings.time_stamp_hours * 3_600)
+            self.stamps.start()
 
     def _open_gate(self) -> None:
         settings = self.settings

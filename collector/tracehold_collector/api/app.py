@@ -146,7 +146,7 @@ def build_app(
     app.state.reviews = ReviewDesk(reader, writer, pseudonyms)
     app.state.policies = PolicyDesk(reader, writer)
     app.state.exports = threading.BoundedSemaphore(export.AT_ONCE)
-    app.state.metrics = health.registry(health.StoreMetrics(database, writer, intake, forwarder, watch))
+    app.state.metrics = health.registry(health.StoreMetrics(database, writer, intake, forwarder, watch, heads))
     return app
 
 

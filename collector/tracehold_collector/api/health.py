@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from tracehold_collector.budgets.watch import BudgetWatch
 from tracehold_collector.core.errors import CollectorError
 from tracehold_collector.forward import Forwarder, ForwardStatus
+from tracehold_collector.heads.keeper import HeadKeeper
 from tracehold_collector.pipeline import Intake
 from tracehold_collector.store.database import Database
 from tracehold_collector.store.reader import Reader
@@ -73,7 +74,9 @@ class StoreMetrics(Collector):
         intake: Intake,
         forwarder: Forwarder | None,
         watch: BudgetWatch | None = None,
+        heads: HeadKeeper | None = None,
     ) -> None:
+        self._heads = heads
         self._watch = watch
         self._database = database
         self._writer = writer
@@ -112,8 +115,24 @@ class StoreMetrics(Collector):
             self._database.disk_bytes(),
         )
         yield _gauge("wal_bytes", "Size of the write-ahead file.", self._database.wal_bytes())
+        if self._heads is not None:
+            yield from _tree_heads(self._heads)
         if self._forwarder is not None:
             yield from _forwarding(self._forwarder.status())
+
+
+def _tree_heads(heads: HeadKeeper) -> Iterator[Metric]:
+    yield _gauge(
+        "logs_altered",
+        "Audit logs that did not fit their last tree head at the start.",
+        len(heads.altered),
+    )
+    waiting = GaugeMetricFamily(
+        "tracehold_tree_heads_waiting", "Logs whose newest tree head a second place has not got.", labels=["place"]
+    )
+    for place, state in heads.copies.items():
+        waiting.add_metric([place], len(state.waiting))
+    yield waiting
 
 
 def _forwarding(status: ForwardStatus) -> Iterator[Metric]:

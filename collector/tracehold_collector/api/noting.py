@@ -32,6 +32,8 @@ _SAID: Final = frozenset(
         "query.start_time_max", "action", "seconds", "denials", "last", "format", "with_content",
         "question", "sample", "complete", "tree_head",
         "from", "to", "leaf_index",
+        "state", "verdict", "assignee", "overdue", "due_hours", "day", "from_day", "until_day", "first", "way",
+        "got_through", "digest",
         "query.serviceName", "query.operationName", "query.startTimeMin", "query.startTimeMax", "query.num_traces",
     }
 )  # fmt: skip

@@ -93,7 +93,8 @@ def on(
 ) -> None:
     """Show what each agent was allowed on a day: which policy, since when, by whom, and which ones judged its calls.
 
-    A policy without 'since' judged calls and was never recorded here; one without decisions was in force and not asked.
+    A row without 'since' judged calls while nobody had recorded it, or while another policy was in force. One without
+    decisions was in force and not asked.
     """
     asked = {"day": day or datetime.now(UTC).date().isoformat(), "agent": agent, "tenant": tenant}
     with Client(url) as client:

@@ -97,6 +97,10 @@ class CollectorSettings(BaseSettings):
     places: Path | None = Field(
         None, description="other stores that erasures reach: engines, trace files, sessions; a TOML file"
     )
+    time_stamp_url: str | None = Field(
+        None, pattern="^https?://", description="RFC 3161 authority that stamps tree heads; needs the extra timestamps"
+    )
+    time_stamp_hours: float = Field(24.0, gt=0, description="hours between two time stamps of one log")
     log_level: str = Field("info", pattern="^(debug|info|warning|error)$", description="debug, info, warning or error")
 
     @classmethod

@@ -28,7 +28,7 @@ from tracehold_collector.erasure.acts import act
 from tracehold_collector.erasure.emptying import empty_cells
 from tracehold_collector.erasure.keys import Sealer
 from tracehold_collector.erasure.leaves import erased_root
-from tracehold_collector.erasure.manifest import freeze
+from tracehold_collector.erasure.manifest import events_of, freeze
 from tracehold_collector.erasure.record import Canaries, ErasureRecord, PlaceCount, Recipient, Stayed, load_erasures
 from tracehold_collector.erasure.request import scope_of
 from tracehold_collector.erasure.selection import choose, forget_chosen, size_of_chosen
@@ -299,7 +299,9 @@ class ErasureEngine:
             runs = cursor.execute(
                 "SELECT run_digest FROM erased_runs WHERE erasure_id = ? AND whole", [record.id]
             ).fetchall()
-            events = cursor.execute("SELECT event_id FROM erased_events WHERE erasure_id = ?", [record.id]).fetchall()
+            # Of runs that went whole, the run says it all.
+            whole = len(runs) == record.runs
+            events = [] if whole else cursor.execute(events_of(record.id)).fetchall()
             ((request,),) = cursor.execute(
                 "SELECT details::VARCHAR FROM erasures WHERE erasure_id = ? AND step = 'requested' LIMIT 1", [record.id]
             ).fetchall()

@@ -73,7 +73,6 @@ def freeze(committer: Committer, vault: Vault, record: ErasureRecord, size: Size
         holds = load_holds(connection, (record.tenant,), active=True)
         chosen = choose(connection, record.tenant, scope, record.mode, holds)
         runs: list[tuple[str, int, bool]] = connection.execute(_RUNS, {"tenant": record.tenant}).fetchall()
-        deleted: list[uuid.UUID] = []
         digests = [committer.erased.run_digest(record.tenant, run_id) for run_id, _, _ in runs]
         if chosen.held and not chosen.events:
             tell(connection, record.id, record.tenant, "refused", at_ns, refused_why="hold", stayed=what_stays(chosen))
@@ -99,14 +98,18 @@ def freeze(committer: Committer, vault: Vault, record: ErasureRecord, size: Size
                 keys=keys,
                 stayed=what_stays(chosen),
             )
-            if record.mode == "delete":
-                deleted = [row[0] for row in connection.execute("SELECT event_id FROM chosen").fetchall()]
         forget_chosen(connection)
-    if deleted or digests:
-        committer.erased.add_events(deleted)
+    if digests:
+        if record.mode == "delete":
+            committer.erased.add_events(committer.connection, events_of(record.id))
         committer.erased.add_runs([digest for digest, (*_, whole) in zip(digests, runs, strict=True) if whole])
         vault.renew((record.tenant, run_id) for run_id, _, _ in runs)
     return chosen
+
+
+def events_of(erasure_id: str) -> str:
+    """Return a statement that selects the events of a manifest."""
+    return f"SELECT event_id FROM erased_events WHERE erasure_id = '{uuid.UUID(erasure_id).hex}'"  # noqa: S608 - hex digits
 
 
 def what_stays(chosen: Chosen) -> Sequence[Stayed]:

@@ -16,6 +16,7 @@ import structlog
 from tracehold.core.clock import now_ns
 
 from tracehold_collector.erasure.engine import ErasureEngine, last_step
+from tracehold_collector.erasure.manifest import events_of
 from tracehold_collector.erasure.record import ErasureRecord
 from tracehold_collector.erasure.steps import tell
 from tracehold_collector.sealing.keystore import ListedErasure
@@ -109,7 +110,7 @@ def _freeze_again(committer: Committer, erasure: ListedErasure) -> None:
         ).fetchall()
         _tell_again(committer, erasure, found)
     if erasure.mode == "delete":
-        committer.erased.add_events(events)
+        committer.erased.add_events(connection, events_of(erasure.erasure_id))
     committer.erased.add_runs(list(wanted))
 
 

@@ -62,6 +62,7 @@ erased.jsonl          leaves whose records were erased, with the erasure of each
 leaves.bin            the hash of every leaf of the range, 32 bytes each
 nodes.txt             hashes of the Merkle tree that prove the leaves: level, index, base64
 heads/                signed tree heads (c2sp.org/tlog-checkpoint)
+stamps/               time stamps of tree heads by an authority (RFC 3161), where the operator has them made
 evidence.json         the question, the population, the sample, where everything is
 verifier_keys.txt     the log's verifier keys, as the server knows them
 
@@ -77,6 +78,10 @@ How to check it
 3. Bring a tree head that you hold from an earlier day or from a second place (--tree-head FILE): then nobody can have
    rewritten the log since without being seen. If the bundle does not reach back to it, ask for a bundle that does:
    tracehold export evidence ... --tree-head FILE
+
+4. If there is a time stamp, an authority that is not the operator's says by when the records were there. Get its
+   certificate from the authority, and check with OpenSSL, which is on most machines:
+   openssl ts -verify -data heads/SIZE.txt -in stamps/SIZE.tsr -CAfile AUTHORITY.pem
 
 The verifiers in here came from the same place as the rest. Use one that you got from Tracehold itself if that matters
 to you, or write your own: the formats are published, see the page "Evidence bundles" of Tracehold's documentation.

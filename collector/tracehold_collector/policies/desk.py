@@ -29,15 +29,17 @@ MAX_NOTE_CHARS: Final = 4_000
 
 _MAX_NAME_CHARS: Final = 128
 _COMMIT_S: Final = 60.0
-_LATEST: Final = """
-SELECT attributes ->> 'policy_digest'
+_RECORDED: Final = """
+SELECT attributes ->> 'policy_digest', source
 FROM events
 WHERE type = 'policy_changed'
   AND tenant = $tenant
   AND agent = $agent
+  AND (attributes ->> 'policy_digest') IS NOT NULL
 ORDER BY started_at DESC NULLS LAST, received_at DESC, event_id DESC
-LIMIT 1
+LIMIT $most
 """
+_LOOKED_AT: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +96,24 @@ class PolicyDesk:
             raise BadBodyError("'agent' is the agent's name as its events have it: up to 128 characters, few words")
         content = {"policy": canonical_json(policy.to_dict()).decode()} | self._noted(note)
         with self._lock:
-            previous = self._reader.run(lambda cursor: _latest(cursor, tenant, agent))
-            if previous == policy.policy_digest:
+            recorded = self._reader.run(lambda cursor: _recorded(cursor, tenant, agent))
+            previous = next((digest for digest, _ in recorded if digest != policy.policy_digest), None)
+            # What the agent's program claims is recorded again under a login: only that says who did it.
+            if recorded[:1] == [(policy.policy_digest, OWN_SOURCE)]:
                 return Registered(None, policy.policy_digest, previous)
             record = _record(policy.policy_digest, previous, agent, tenant, who, content)
-            if not self._writer.submit(encode([record])).result(_COMMIT_S).accepted:
-                raise StoreError("the store could not take this policy in; nothing was recorded")
+            self._commit(record)
         return Registered(uuid.UUID(bytes=record.event_id), policy.policy_digest, previous)
+
+    def _commit(self, record: Record) -> None:
+        try:
+            receipt = self._writer.submit(encode([record])).result(_COMMIT_S)
+        except TimeoutError as error:
+            raise StoreError(
+                "the store is slow to take this in; record the policy again, which adds nothing twice"
+            ) from error
+        if not receipt.accepted:
+            raise StoreError("the store could not take this policy in; nothing was recorded")
 
     def _noted(self, note: str | None) -> dict[str, str]:
         if note is None:
@@ -118,9 +131,10 @@ def _policy(document: Mapping[str, Any]) -> PolicyPermissions:
         raise BadBodyError(f"this is no policy: {error}"[:2_000]) from None
 
 
-def _latest(cursor: duckdb.DuckDBPyConnection, tenant: str, agent: str) -> str | None:
-    row = cursor.execute(_LATEST, {"tenant": tenant, "agent": agent}).fetchone()
-    return row[0] if row else None
+def _recorded(cursor: duckdb.DuckDBPyConnection, tenant: str, agent: str) -> list[tuple[str, str]]:
+    """Digest and source of the latest records, newest first."""
+    asked = {"tenant": tenant, "agent": agent, "most": _LOOKED_AT}
+    return cursor.execute(_RECORDED, asked).fetchall()
 
 
 def _record(

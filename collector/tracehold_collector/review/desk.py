@@ -158,7 +158,12 @@ class ReviewDesk:
         return Author(who, tenant, self._pseudonyms.of(tenant))
 
     def _commit(self, record: Record) -> None:
-        receipt = self._writer.submit(encode([record])).result(_COMMIT_S)
+        try:
+            receipt = self._writer.submit(encode([record])).result(_COMMIT_S)
+        except TimeoutError as error:
+            raise StoreError(
+                "the store is slow to take this in; look whether it was recorded before you repeat it"
+            ) from error
         if receipt.duplicates:
             raise ConflictError("somebody acted on this at the same moment; look at it again. Nothing was changed")
         if receipt.refused:

@@ -93,7 +93,7 @@ def retries_of(reader: Reader, denial: Denial, access: Access) -> list[dict[str,
     found = {row["retry_event_id"]: _listed(row) for row in rows}
     if access.content:
         _compare(reader, denial, only, found)
-    return sorted(found.values(), key=lambda one: (one["at"] or "", one["event_id"]))
+    return sorted(found.values(), key=lambda one: one["at"] or "")  # those without a time stay in their source's order
 
 
 def compare(stopped: Any, later: Any) -> Likeness:

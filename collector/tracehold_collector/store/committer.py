@@ -23,7 +23,7 @@ from tracehold_collector.store.erased import ErasedIds, RunDigest, plain_digest
 from tracehold_collector.store.log import LogWriter
 from tracehold_collector.store.rows import Rows, encode
 from tracehold_collector.store.sealed import seal_batch
-from tracehold_collector.store.seen import SeenIds, Unsure
+from tracehold_collector.store.seen import SeenIds, Unsure, joined_values
 from tracehold_collector.store.shares import UsageShares
 from tracehold_collector.store.tables import Table
 
@@ -235,7 +235,7 @@ class Committer:
         stored = connection.execute("SELECT event_id::BLOB, received_at FROM events").to_arrow_reader(_LOAD_ROWS)
         for batch in stored:
             first_ns, last_ns = pc.min_max(batch.column(1)).values()
-            self._seen.add(_raw(batch.column(0)), first_ns.as_py(), last_ns.as_py())
+            self._seen.add(joined_values(batch.column(0), _ID_BYTES), first_ns.as_py(), last_ns.as_py())
         self._database.release_memory()
 
     def _insert(self, fresh: list[Rows]) -> None:
@@ -339,12 +339,6 @@ class Committer:
 
 _Taken = dict[tuple[str, bytes], Record | tuple[Any, ...]]
 """Tenant and id of what is known already, and what it says: as a record, or as the columns `COMPARED`."""
-
-
-def _raw(column: pa.BinaryArray) -> bytes:
-    """Return ids that lie one behind the other in the memory of an Arrow column, 16 bytes each."""
-    first = column.offset * _ID_BYTES
-    return bytes(column.buffers()[2][first : first + len(column) * _ID_BYTES])
 
 
 def _rollback(connection: duckdb.DuckDBPyConnection) -> None:

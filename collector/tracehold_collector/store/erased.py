@@ -15,7 +15,7 @@ from typing import Any, Final
 import duckdb
 
 from tracehold_collector.store.rows import Rows, encode
-from tracehold_collector.store.seen import SeenIds
+from tracehold_collector.store.seen import SeenIds, joined_values
 
 RunDigest = Callable[[str, str], bytes]
 """Makes 16 bytes of a tenant and a run id: how a run that was erased is remembered without its name."""
@@ -49,16 +49,17 @@ class ErasedIds:
         self._connection = connection
         self._events: SeenIds | None = None
         self._runs: SeenIds | None = None
-        for lot in _lots(connection, _DELETED_EVENTS):
-            self.add_events(lot)
+        self.add_events(connection, _DELETED_EVENTS)
         for lot in _lots(connection, _WHOLE_RUNS):
             self.add_runs(lot)
 
-    def add_events(self, ids: Sequence[uuid.UUID]) -> None:
-        """Take in the ids of events that were deleted."""
-        if ids:
-            self._events = self._events or SeenIds()
-            self._events.add(b"".join(event_id.bytes for event_id in ids))
+    def add_events(self, connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+        """Take in the ids of events that were deleted: what `sql` selects as `event_id`."""
+        # As bytes, a batch at a time: as objects, those of a large purge would take gigabytes.
+        for batch in connection.execute(f"SELECT event_id::BLOB FROM ({sql})").to_arrow_reader(_LOAD_ROWS):  # noqa: S608
+            if batch.num_rows:
+                self._events = self._events or SeenIds()
+                self._events.add(joined_values(batch.column(0), _ID_BYTES))
 
     def add_runs(self, digests: Sequence[bytes]) -> None:
         """Take in the digests of runs that were erased whole."""

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 _WORDS: Final = 16
 """32-bit words of a block: 64 bytes, a cache line."""
@@ -152,3 +153,9 @@ def _stir(word: _Longs) -> _Longs:
     word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return word ^ (word >> np.uint64(31))
+
+
+def joined_values(column: pa.BinaryArray, width: int) -> bytes:
+    """Return values of `width` bytes that lie one behind the other in the memory of an Arrow column."""
+    first = column.offset * width
+    return bytes(column.buffers()[2][first : first + len(column) * width])

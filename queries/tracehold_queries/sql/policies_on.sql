@@ -10,7 +10,8 @@
 -- column tenant VARCHAR: whose agent it is
 -- column agent VARCHAR: the agent
 -- column policy_digest VARCHAR: the policy, "sha256:..."
--- column since TIMESTAMP [UTC]: since when it was in force, as it was recorded; NULL when nobody recorded it
+-- column since TIMESTAMP [UTC]: since when it was in force, as it was recorded; NULL when it judged calls while nobody
+--     had recorded it, or another one was in force
 -- column until TIMESTAMP [UTC]: when the next one was put in force; NULL while none was
 -- column author VARCHAR: who put it in force
 -- column author_is VARCHAR: login: the key that recorded it here; claim: what the agent's program said
@@ -50,26 +51,47 @@ in_force AS (
       AND (until_ns IS NULL OR until_ns > epoch_ns($day::DATE::TIMESTAMP))
       AND policy_digest IS NOT NULL
 ),
-used AS MATERIALIZED (
+-- Each call of the day with the policy that judged it, and the record by which that was in force then, if there is one.
+judged AS MATERIALIZED (
+    SELECT
+        calls.tenant,
+        calls.agent,
+        calls.policy_digest,
+        calls.started_at,
+        calls.status,
+        in_force.event_id
+    FROM (
+        SELECT tenant, agent, attributes ->> 'policy_digest' AS policy_digest, started_at, status
+        FROM events
+        WHERE started_at >= epoch_ns($day::DATE::TIMESTAMP)
+          AND started_at < epoch_ns($day::DATE::TIMESTAMP + INTERVAL 1 DAY)
+          AND contains(attributes::VARCHAR, 'policy_digest')
+          AND type <> 'policy_changed'
+          AND source <> 'collector'
+          AND ($agent::VARCHAR IS NULL OR agent = $agent)
+          AND ($tenant::VARCHAR IS NULL OR tenant = $tenant)
+          AND ($tenants::VARCHAR[] IS NULL OR list_contains($tenants::VARCHAR[], tenant))
+    ) AS calls
+    LEFT JOIN in_force
+           ON in_force.tenant = calls.tenant
+          AND in_force.agent IS NOT DISTINCT FROM calls.agent
+          AND in_force.policy_digest = calls.policy_digest
+          AND calls.started_at >= in_force.since_ns
+          AND (in_force.until_ns IS NULL OR calls.started_at < in_force.until_ns)
+    WHERE calls.policy_digest IS NOT NULL
+),
+used AS (
     SELECT
         tenant,
         agent,
-        attributes ->> 'policy_digest' AS policy_digest,
+        policy_digest,
+        event_id,
         count(*) AS decisions,
         count(*) FILTER (status = 'blocked') AS denials,
         min(started_at) AS first_ns,
         max(started_at) AS last_ns
-    FROM events
-    WHERE started_at >= epoch_ns($day::DATE::TIMESTAMP)
-      AND started_at < epoch_ns($day::DATE::TIMESTAMP + INTERVAL 1 DAY)
-      AND contains(attributes::VARCHAR, 'policy_digest')
-      AND type <> 'policy_changed'
-      AND source <> 'collector'
-      AND ($agent::VARCHAR IS NULL OR agent = $agent)
-      AND ($tenant::VARCHAR IS NULL OR tenant = $tenant)
-      AND ($tenants::VARCHAR[] IS NULL OR list_contains($tenants::VARCHAR[], tenant))
+    FROM judged
     GROUP BY ALL
-    HAVING policy_digest IS NOT NULL
 )
 SELECT
     coalesce(in_force.tenant, used.tenant) AS tenant,
@@ -88,7 +110,6 @@ SELECT
 FROM in_force
 FULL JOIN used
        ON used.tenant = in_force.tenant
-      AND used.agent IS NOT DISTINCT FROM in_force.agent
-      AND used.policy_digest = in_force.policy_digest
+      AND used.event_id = in_force.event_id
 ORDER BY tenant, agent NULLS LAST, since NULLS FIRST, policy_digest
 LIMIT $limit::BIGINT

@@ -130,6 +130,32 @@ def test_a_day_has_every_policy_that_was_in_force_and_how_many_calls_each_judged
     assert stage.rows("policies_on", day="2020-01-01", agent="four") == []
 
 
+def test_a_policy_that_was_replaced_and_still_judges_calls_stands_apart(stage: Stage) -> None:
+    stage.record("deployer", FIRST, "nine")
+    stage.record("deployer", SECOND, "nine")
+    tracer = Tracer(exporters=[CollectorExporter(stage.server.url, api_key=stage.keys["deployer"])])
+    tracer.emit(
+        {"type": "tool_call", "tool": "search", "agent": "nine", "decision": "allowed"}
+        | {"policy_digest": FIRST.policy_digest}
+    )
+    tracer.close()
+    rows = stage.rows("policies_on", day=TODAY, agent="nine")
+    told = [(row["policy_digest"], row["since"] is None, row["decisions"]) for row in rows]
+    assert sorted(told) == sorted(
+        [(FIRST.policy_digest, True, 1), (FIRST.policy_digest, False, 0), (SECOND.policy_digest, False, 0)]
+    )
+
+
+def test_what_a_program_claimed_is_recorded_under_a_login_all_the_same(stage: Stage) -> None:
+    tracer = Tracer(exporters=[CollectorExporter(stage.server.url, api_key=stage.keys["deployer"])])
+    record_policy(tracer, FIRST, agent="ten")
+    tracer.close()
+    assert stage.record("second", FIRST, "ten").json()["event_id"] is not None
+    assert stage.record("second", FIRST, "ten").json()["event_id"] is None
+    rows = stage.rows("policy_changes", agent="ten")
+    assert [row["author_is"] for row in rows] == ["login", "claim"]
+
+
 def test_a_policy_stays_in_force_on_later_days(stage: Stage) -> None:
     stage.record("deployer", FIRST, "five")
     (row,) = stage.rows("policies_on", day="2200-01-01", agent="five")

@@ -11,7 +11,11 @@ import pytest
 from support.keys import bearer, make_key
 from support.processes import wait_for
 from tracehold_collector.access.keys import KeyFile
+from tracehold_collector.access.principal import Principal
+from tracehold_collector.core.errors import ConflictError
 from tracehold_collector.core.settings import load_settings
+from tracehold_collector.review.desk import ReviewDesk
+from tracehold_collector.review.states import Wish
 from tracehold_collector.serve import CollectorServer
 
 
@@ -122,6 +126,32 @@ def test_of_two_who_saw_the_same_state_one_wins_and_the_other_is_told(stage: Any
     seen = stage.review("ann", denial)
     assert len(seen["acts"]) == 1
     assert (seen["review"]["verdict"], seen["review"]["verdict_by"]) == (winner["verdict"], winner["verdict_by"])
+
+
+def test_the_store_itself_takes_one_act_of_a_revision_whichever_process_it_comes_from(stage: Any, denial: str) -> None:
+    # Each process judges acts under a lock of its own: here as many desks as threads stand for as many processes.
+    state = stage.server._app.state
+    together = threading.Barrier(6)
+    outcomes: list[str] = []
+
+    def decide(name: str) -> None:
+        desk = ReviewDesk(state.reader, state.writer, state.pseudonyms)
+        who = Principal(name, name, frozenset({"audit"}), ("default",), "default")
+        together.wait()
+        try:
+            desk.act(denial, None, Wish("assign", 0), who)
+        except ConflictError:
+            outcomes.append("refused")
+        else:
+            outcomes.append(name)
+
+    threads = [threading.Thread(target=decide, args=(f"person {n}",)) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (winner,) = (outcome for outcome in outcomes if outcome != "refused")
+    assert [act["by"] for act in stage.review("ann", denial)["acts"]] == [winner]
 
 
 def test_a_revision_that_is_not_the_latest_changes_nothing(stage: Any, denial: str) -> None:

@@ -39,7 +39,8 @@ def _erase(mode: str, *, events: tuple[int, ...] = (), runs: tuple[str, ...] = (
                 connection.execute("DELETE FROM events WHERE event_id = ?", [event_id])
             for digest in digests:
                 connection.execute("INSERT INTO erased_runs VALUES ('e', 'default', ?, true, 1)", [digest])
-        committer.erased.add_events(ids if mode == "delete" else [])
+        if mode == "delete":
+            committer.erased.add_events(committer.connection, "SELECT event_id FROM erased_events")
         committer.erased.add_runs(digests)
 
     return erase

@@ -616,6 +616,7 @@ class Verification:
         self.origin = str(self._section("log").get("origin"))
         self.good: list[str] = []
         self.bad: list[str] = []
+        self.notes: list[str] = []
         self.findings: list[Finding] = []
         self.heads: list[Head] = []
         self.head = _NO_HEAD
@@ -629,6 +630,7 @@ class Verification:
             return
         self._tree()
         self._consistency()
+        self._stamps()
         events = self._records()
         self._population(events)
         self._contents(events)
@@ -734,6 +736,16 @@ class Verification:
         same = check_consistency(old.size, new.size, path, old.root, new.root)
         (self.good if same else self.bad).append(f"the log {'only grew' if same else 'was rewritten'} since {what}")
 
+    def _stamps(self) -> None:
+        """Time stamps (RFC 3161) are for OpenSSL to check: whose certificate to believe is for the reader to say."""
+        for stamp in self._list("time_stamps"):
+            if isinstance(stamp, dict):
+                head = stamp.get("head")
+                self.notes.append(
+                    f"{stamp.get('authority')} is said to have stamped {head} at {stamp.get('stamped_at')}: "
+                    f"openssl ts -verify -data {head} -in {stamp.get('stamp')} -CAfile AUTHORITY.pem"
+                )
+
     def _records(self) -> dict[str, dict[str, Any]]:
         conditions = conditions_of(self._section("question"))
         events: dict[str, dict[str, Any]] = {}
@@ -795,7 +807,7 @@ class Verification:
             if event in events:
                 self._found("altered", line, event, "it is said to be erased, and yet it is here")
                 continue
-            there = self.whole_leaves and is_index(index) and self.tree.leaf(index) is not None
+            there = self.whole_leaves and isinstance(index, int) and self.tree.leaf(index) is not None
             why = f"erased under {line.get('erasure_id')}; its leaf stays in the log"
             self._found("erased", line, event, why if there else why + ", which this bundle does not show")
 
@@ -806,10 +818,11 @@ class Verification:
         if isinstance(sample, dict):
             members = self._members()
             seed, size = sample.get("seed"), sample.get("size")
-            if sample.get("algorithm") != "sha256-lowest/1" or not is_text(seed) or not is_index(size):
-                self.bad.append("the sample was drawn in a way that this verifier does not know")
-            else:
+            known = sample.get("algorithm") == "sha256-lowest/1" and is_text(seed) and is_index(size)
+            if known and isinstance(seed, str) and isinstance(size, int):
                 self._sample(draw(seed, size, members), events, seed)
+            else:
+                self.bad.append("the sample was drawn in a way that this verifier does not know")
         self.counted = len(members)
         if population.get("count") == len(members):
             self.good.append(f"the population is {len(members):,}, as the bundle says")
@@ -947,6 +960,8 @@ def report(check: Verification, only_bad: bool) -> None:
         print(f"  ok    {line}")
     for line in check.bad:
         print(f"  FAIL  {line}")
+    for line in check.notes:
+        print(f"  note  {line}")
     counts = check.counts()
     print(
         "\nRecords     "
@@ -988,6 +1003,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 "population": check.counted,
                 "holds": check.good,
                 "fails": check.bad,
+                "notes": check.notes,
                 "records": [finding._asdict() for finding in check.findings],
             }
             print(json.dumps(outcome))
