@@ -28,8 +28,8 @@ WHOLE: Final = (
     "erasures",
     "legal_holds",
     "mapping_versions",
-    "retention_policies",
     "schema_migrations",
+    "time_stamps",
     "tree_heads",
     "usage_shares",
 )

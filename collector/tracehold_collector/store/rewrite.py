@@ -300,18 +300,12 @@ class _Copy:
             checked = self._upto.get(table)
             if checked is None:
                 self._copied(copying.copy_whole(old, self.new, table))
-<<<<<<< HEAD
             else:
                 rest = copying.Stretch(table, checked, copying.last_commit(old, table))
                 self._copied(copying.copy_stretch(old, self.new, rest))
             if copying.differ(old, self.new, table, after_ns=checked):
                 differing.append(table)
         _refuse(differing)
-=======
-        if differing := copying.differences(old, self.new):
-            # The collector's own log has a writer of its own, whose commit may have an earlier time than the last one.
-            raise _RowsChangedError(f"the copy differs in {', '.join(differing)}")
->>>>>>> main
         self.new.execute("CHECKPOINT")
         self.close(remove=False)
         try:
@@ -360,6 +354,7 @@ class _Copy:
 
 
 def _refuse(differing: Sequence[str]) -> None:
+    # Such as by the collector's own log: its writer's commit may have an earlier time than the last one here.
     if differing:
         names = ", ".join(differing)
         raise _RowsChangedError(f"the new store would differ from the old one in {names}")
