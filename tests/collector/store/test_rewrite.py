@@ -243,6 +243,34 @@ def test_a_change_nobody_told_of_is_noticed_before_anybody_waits(
         assert cursor.execute("SELECT DISTINCT run_id FROM contents WHERE body IS NULL").fetchall() == [("run-1",)]
 
 
+def test_a_change_that_was_under_way_when_the_copy_began_is_in_the_new_file(
+    database: Database, writer: Writer, rewriter: Rewriter, record: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As an erasure seals anew what stays: no count of anything tells that.
+    fill(writer, record)
+    entered, leave = threading.Event(), threading.Event()
+
+    def work(committer: Committer) -> None:
+        with committer.transaction() as connection:
+            connection.execute("UPDATE contents SET body = 'sealed anew'::BLOB WHERE run_id = 'run-1'")
+            entered.set()
+            leave.wait(10)
+
+    changing = writer.run(work)
+    entered.wait(10)
+
+    def check(copy: Any, real: Any = rewrite._Copy.check) -> None:
+        leave.set()
+        changing.result(10)
+        real(copy)
+
+    monkeypatch.setattr(rewrite._Copy, "check", check)
+    rewriter.rewrite()
+    with database.cursor() as cursor:
+        found = cursor.execute("SELECT DISTINCT body FROM contents WHERE run_id = 'run-1'").fetchall()
+    assert found == [(b"sealed anew",)]
+
+
 def test_sums_of_runs_that_are_folded_meanwhile_are_copied_again(
     database: Database, writer: Writer, rewriter: Rewriter, record: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
