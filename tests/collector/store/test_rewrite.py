@@ -155,6 +155,15 @@ def test_a_table_nobody_named_is_copied_all_the_same(database: Database, rewrite
     assert everything(database)["later"] == [(0, 1)]
 
 
+def test_what_a_connection_put_aside_for_itself_is_left_out(
+    database: Database, writer: Writer, rewriter: Rewriter
+) -> None:
+    aside = "CREATE TEMP TABLE aside AS SELECT 1 AS one"
+    writer.run(lambda committer: committer.connection.execute(aside) and None).result(10)
+    rewriter.rewrite()
+    assert "aside" not in everything(database)
+
+
 def test_a_store_with_what_no_migration_makes_is_left_alone(database: Database, rewriter: Rewriter) -> None:
     database.connection.execute("CREATE SEQUENCE numbers")
     with pytest.raises(StoreError, match="sequences that Tracehold did not make"):
