@@ -28,7 +28,6 @@ WHOLE: Final = (
     "erasures",
     "legal_holds",
     "mapping_versions",
-    "retention_policies",
     "schema_migrations",
     "time_stamps",
     "tree_heads",
@@ -46,6 +45,7 @@ _COLUMNS: Final = """
 SELECT table_name, column_name, data_type, is_nullable, column_default
 FROM duckdb_columns()
 WHERE NOT internal
+  AND database_name <> 'temp'
 ORDER BY ALL
 """
 _KINDS: Final = {
@@ -68,7 +68,12 @@ class Stretch(NamedTuple):
 
 def tables(connection: duckdb.DuckDBPyConnection) -> list[str]:
     """Return the names of all tables."""
-    return [name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables() ORDER BY 1").fetchall()]
+    return [
+        name
+        for (name,) in connection.execute(
+            "SELECT table_name FROM duckdb_tables() WHERE NOT temporary ORDER BY 1"
+        ).fetchall()
+    ]
 
 
 def copy_schema(old: duckdb.DuckDBPyConnection, new: duckdb.DuckDBPyConnection) -> None:
@@ -80,11 +85,17 @@ def copy_schema(old: duckdb.DuckDBPyConnection, new: duckdb.DuckDBPyConnection) 
     for kind, sql in _KINDS.items():
         if found := old.execute(sql).fetchall():
             raise StoreError(f"the store has {kind} that Tracehold did not make ({found[0][0]}); remove them first")
-    for (sql,) in old.execute("SELECT sql FROM duckdb_tables() ORDER BY table_oid").fetchall():
+    for (sql,) in old.execute("SELECT sql FROM duckdb_tables() WHERE NOT temporary ORDER BY table_oid").fetchall():
         new.execute(sql)
     for (sql,) in old.execute("SELECT sql FROM duckdb_indexes() ORDER BY index_oid").fetchall():
         new.execute(sql)
-    _make_views(new, [sql for (sql,) in old.execute("SELECT sql FROM duckdb_views() WHERE NOT internal").fetchall()])
+    _make_views(
+        new,
+        [
+            sql
+            for (sql,) in old.execute("SELECT sql FROM duckdb_views() WHERE NOT internal AND NOT temporary").fetchall()
+        ],
+    )
     if old.execute(_COLUMNS).fetchall() != new.execute(_COLUMNS).fetchall():
         raise StoreError("the new store would not have the columns of the old one; nothing was changed")
 

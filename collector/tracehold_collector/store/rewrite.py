@@ -41,7 +41,8 @@ _log = structlog.get_logger(__name__)
 
 _MEGABYTE: Final = 1_000_000
 _SPARE_BYTES: Final = 64 * _MEGABYTE
-_LITTLE_BEHIND_NS: Final = 2_000_000_000
+_LITTLE_BEHIND_S: Final = 2.0
+_LOOK_S: Final = 0.5
 
 
 class RewriteStoppedError(StoreError):
@@ -149,7 +150,7 @@ class Rewriter:
             with _explained(copy):
                 copy.begin()
                 copy.catch_up()
-                self._database.leases.finish_older(self._options.patience_s)
+                self._wait_for_readers()
                 copy.catch_up()
                 copy.check()
                 begun = time.monotonic()
@@ -177,6 +178,14 @@ class Rewriter:
             os.close(old)
             return False
         return overwrite(old)
+
+    def _wait_for_readers(self) -> None:
+        """Exports and long questions that run already may end; a stop waits for none of them."""
+        leases, deadline = self._database.leases, time.monotonic() + self._options.patience_s
+        readers = leases.reading()
+        while not leases.have_ended(readers, min(_LOOK_S, self._options.patience_s)):
+            if self._stopping.is_set() or time.monotonic() >= deadline:
+                return
 
     def _wait_for_quiet(self) -> None:
         """Erasing goes page by page; a copy that is begun between two pages is in vain."""
@@ -253,7 +262,7 @@ class _Copy:
             begun = time.monotonic()
             for table in self._upto:
                 self._copy_table(table)
-            if time.monotonic() - begun < _LITTLE_BEHIND_NS / 1e9:
+            if time.monotonic() - begun < _LITTLE_BEHIND_S:
                 return
 
     def _copy_table(self, table: str) -> None:
@@ -345,6 +354,7 @@ class _Copy:
 
 
 def _refuse(differing: Sequence[str]) -> None:
+    # Such as by the collector's own log: its writer's commit may have an earlier time than the last one here.
     if differing:
         names = ", ".join(differing)
         raise _RowsChangedError(f"the new store would differ from the old one in {names}")
