@@ -18,7 +18,7 @@ def main() -> None:
     if sys.argv[1:2] and sys.argv[1] in _SERVERS:
         without_pandas()
     try:
-        from tracehold_collector.cli.app import run  # noqa: PLC0415 - an optional extra
+        from tracehold_collector.cli.run import run  # noqa: PLC0415 - an optional extra
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("tracehold"):
             raise
