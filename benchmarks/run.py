@@ -25,6 +25,7 @@ import gates
 import ingest
 import locked
 import peer
+import rewrite
 
 import queries
 
@@ -55,6 +56,7 @@ PARTS: dict[str, Callable[[Chosen], None]] = {
     "engine": lambda chosen: engine.run(chosen.ours, chosen.engine, chosen.sizes),
     "queries": lambda chosen: queries.run(chosen.asked),
     "evidence": lambda chosen: evidence.run(chosen.seconds, chosen.rounds, chosen.asked.events[0]),
+    "rewrite": lambda chosen: rewrite.run(chosen.asked.events[0]),
     "erasure": lambda chosen: erasure.run(chosen.asked.events[0]),
     "ingest": lambda chosen: ingest.run(chosen.seconds, chosen.mlflow, chosen.stored),
 }

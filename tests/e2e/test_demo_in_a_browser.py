@@ -183,6 +183,7 @@ def test_no_page_asks_another_host(page: Page, demo: str) -> None:
         "search?text=refund",
         "denials",
         "review",
+        "erasures",
         "spend",
         "tools",
         "run?run_id=demo-weekly-report",

@@ -11,14 +11,14 @@ from typing import Final, cast, get_args
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from tracehold_collector.api.access import access_of
+from tracehold_collector.api.access import access_of, principal_of
 from tracehold_collector.api.forms import json_answer
 from tracehold_collector.api.noting import note_rows, note_tenant
 from tracehold_collector.api.parameters import index_number, whole_number
 from tracehold_collector.audit.signing import Signer
 from tracehold_collector.core.errors import QueryError
 from tracehold_collector.heads.copies import read_copies
-from tracehold_collector.store.log import log_sizes
+from tracehold_collector.store.log import OWN_LOG, log_sizes
 from tracehold_collector.store.log_rows import WINDOW, Contents
 from tracehold_collector.store.reader import NO_CONTENT
 from tracehold_collector.verify.stored import StoredLog
@@ -30,7 +30,6 @@ CONTENTS: Final = get_args(Contents)
 
 async def list_logs(request: Request) -> Response:
     """Return the logs that the key may see: tenant, size, origin, and the keys that sign their tree heads."""
-    access = access_of(request)
     signer: Signer = request.app.state.signer
 
     def read() -> list[dict[str, object]]:
@@ -43,7 +42,7 @@ async def list_logs(request: Request) -> Response:
                 "keys": [str(key) for key in signer.verifier_keys(tenant)],
             }
             for tenant, size in sorted(sizes.items())
-            if access.tenants is None or tenant in access.tenants
+            if _sees(request, tenant)
         ]
 
     logs = await asyncio.to_thread(read)
@@ -104,7 +103,13 @@ def _tenant(request: Request) -> str:
         tenant = tenants[0]
     if tenant is None:
         raise QueryError("give tenant=, whose log")
-    if tenants is not None and tenant not in tenants:
+    if not _sees(request, tenant):
         raise QueryError(f"there is no log of tenant {tenant[:128]!r} that this key may see")
     note_tenant(request, tenant)
     return tenant
+
+
+def _sees(request: Request, tenant: str) -> bool:
+    """Whether the key may see this log; that of the collector itself is for who oversees all of it."""
+    tenants = access_of(request).tenants
+    return tenants is None or tenant in tenants or (tenant == OWN_LOG and principal_of(request).oversees)

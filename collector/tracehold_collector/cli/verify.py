@@ -19,7 +19,7 @@ from tracehold_collector.client import DEFAULT_URL, Client
 from tracehold_collector.core.errors import AuditError, CollectorError
 from tracehold_collector.heads.copies import read_notes
 from tracehold_collector.store.log_rows import Contents
-from tracehold_collector.verify.findings import Report
+from tracehold_collector.verify.findings import Finding, Report
 from tracehold_collector.verify.remote import RemoteLog
 from tracehold_collector.verify.run import alarm_text, verify_log
 from tracehold_collector.verify.window import LogSource
@@ -90,12 +90,25 @@ def verify(
             whose, index = events(event)
             chosen, where = [log for log in chosen if log["tenant"] == whose], (index, index + 1)
         reports = [_verify(source, log, given, notes, where) for log in chosen]
+    reports += _vanished(notes, logs)
     if not reports:
         typer.echo("there is no log yet: nothing was recorded since the audit log began")
     for report in reports:
         typer.echo(json.dumps(_as_json(report)) if as_json else _as_text(report, named_keys=bool(given)))
     if not all(report.intact for report in reports):
         raise typer.Exit(EXIT_ALARM)
+
+
+def _vanished(notes: list[str], logs: list[dict[str, Any]]) -> list[Report]:
+    """A tree head that somebody kept, of a log that is not here any more: all of it was cut off."""
+    known = {log["origin"] for log in logs}
+    reports = []
+    for origin in dict.fromkeys(note.partition("\n")[0] for note in notes):
+        if origin not in known:
+            report = Report(origin)
+            report.alarm(Finding("missing", None, None, "a tree head of this log was given, and no such log is here"))
+            reports.append(report)
+    return reports
 
 
 def _verify(

@@ -6,7 +6,7 @@ import base64
 import contextlib
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import resources
 from typing import Any, Final
 
@@ -82,14 +82,6 @@ class Asked:
     asked_at: int = 0
 
 
-@dataclass(slots=True)
-class _Made:
-    """What is known once the records are written."""
-
-    shown: list[Mapping[str, Any]] = field(default_factory=list)
-    files: list[str] = field(default_factory=list)
-
-
 class EvidenceBundle:
     """One bundle. `population` events answer the question, `records` of them are in it. Close it.
 
@@ -148,6 +140,22 @@ class EvidenceBundle:
         self._bound["size"] = head.size
         # What came after the newest tree head is not proven yet; what came before the log began never will be.
         self._where = f"{condition} AND (leaf_index IS NULL OR leaf_index < $size)"
+        self._population = self._answering()
+        self._leaves = [leaf for leaf, _ in self._population if leaf is not None]
+        self._drawn = self._population
+        if self._asked.sample is not None:
+            seed, size = self._asked.sample
+            drawn = sample.draw(seed, size, [event_id.bytes for _, event_id in self._population])
+            self._drawn = [self._population[place] for place in drawn]
+        self.population, self.records = len(self._population), len(self._drawn)
+        self._range = self._leaf_range(self._leaves)
+        self._listed = self._listable()
+        self._stamps = self._time_stamps()
+        erased = read_erased(self._cursor, question.tenant, *self._range)
+        self._erased = {leaf: erasures[-1] for leaf, erasures in erased.items()}
+
+    def _answering(self) -> list[tuple[int | None, uuid.UUID]]:
+        """The events that answer, by rising place in the log, those without one last."""
         found = self._cursor.execute(
             f"SELECT leaf_index, event_id FROM events WHERE {self._where} ORDER BY leaf_index NULLS LAST, event_id "  # noqa: S608 - conditions of ours
             f"LIMIT {MAX_POPULATION + 1}",
@@ -157,25 +165,19 @@ class EvidenceBundle:
             raise QueryError(
                 f"more than {MAX_POPULATION:,} events answer this; narrow it down, for example by since and until"
             )
-        self._population: list[tuple[int | None, uuid.UUID]] = found
-        self.population = len(found)
-        self._drawn = found
-        if self._asked.sample is not None:
-            seed, size = self._asked.sample
-            self._drawn = [found[place] for place in sample.draw(seed, size, [event_id.bytes for _, event_id in found])]
-        self.records = len(self._drawn)
-        self._erased: dict[int, str] = {}
-        self._range = self._leaf_range([leaf for leaf, _ in found if leaf is not None])
-        self._listed = self._range if self._range[1] - self._range[0] <= MAX_LEAVES else (0, 0)
-        self._stamps = self._time_stamps([leaf for leaf, _ in found if leaf is not None])
-        self._erased = {
-            leaf: erasures[-1] for leaf, erasures in read_erased(self._cursor, question.tenant, *self._range).items()
-        }
-        if self._asked.complete and self._listed != self._range:
+        return found
+
+    def _listable(self) -> tuple[int, int]:
+        """The leaves whose hashes the bundle lists: all of the range, or none of a range that is too long."""
+        leaves = self._range[1] - self._range[0]
+        if leaves <= MAX_LEAVES:
+            return self._range
+        if self._asked.complete:
             raise QueryError(
-                f"a complete bundle lists every leaf of its range, at most {MAX_LEAVES:,}; this one has "
-                f"{self._range[1] - self._range[0]:,}. Narrow it down by since, or leave complete out"
+                f"a complete bundle lists every leaf of its range, at most {MAX_LEAVES:,}; this one has {leaves:,}. "
+                "Narrow it down by since, or leave complete out"
             )
+        return 0, 0
 
     def _leaf_range(self, leaves: Sequence[int]) -> tuple[int, int]:
         """The leaves among which everything that answers must be, half open.
@@ -191,18 +193,18 @@ class EvidenceBundle:
         return min(begin, size), size
 
     def _pieces(self) -> Iterator[bytes]:
-        zipped, made = ZipStream(), _Made()
+        zipped = ZipStream()
         nodes = NodeSet(self._head.size, self._listed)
-        for leaf, _ in self._population:
-            if leaf is not None:
-                nodes.prove(leaf)
-        for name, pieces in self._files(made, nodes):
-            made.files.append(name)
+        for leaf in self._leaves:
+            nodes.prove(leaf)
+        for name, pieces in self._files(nodes):
             yield from zipped.add(name, pieces)
         yield zipped.end()
 
-    def _files(self, made: _Made, nodes: NodeSet) -> Iterator[tuple[str, Iterable[bytes]]]:
-        yield "records.jsonl", self._record_lines(made)
+    def _files(self, nodes: NodeSet) -> Iterator[tuple[str, Iterable[bytes]]]:
+        """The files of the zip file, in order: the page to read comes after the records that it lists."""
+        shown: list[Mapping[str, Any]] = []
+        yield "records.jsonl", self._record_lines(shown)
         if self._asked.with_content:
             yield "content.jsonl", self._content_lines()
         if self._asked.sample is not None:
@@ -224,7 +226,7 @@ class EvidenceBundle:
             yield name, [_OFFLINE.joinpath(name).read_bytes()]
         title = self._asked.question.text()
         yield "README.txt", [README.format(title=title, name="BUNDLE.zip").encode()]
-        yield "index.html", [index_page(title, self._facts(), made.shown, self.records).encode()]
+        yield "index.html", [index_page(title, self._facts(), shown, self.records).encode()]
         yield "evidence.json", [orjson.dumps(self._manifest(heads), option=orjson.OPT_INDENT_2)]
 
     def _rows(self) -> Iterator[pa.RecordBatch]:
@@ -235,11 +237,11 @@ class EvidenceBundle:
             where = f"{self._where} AND event_id IN (SELECT unnest($drawn::UUID[]))"
             yield from read_rows(self._cursor, where, self._bound | drawn)
 
-    def _record_lines(self, made: _Made) -> Iterator[bytes]:
+    def _record_lines(self, shown: list[Mapping[str, Any]]) -> Iterator[bytes]:
         for batch in self._rows():
             for row in batch.to_pylist():
-                if len(made.shown) < MAX_ROWS:
-                    made.shown.append(row)
+                if len(shown) < MAX_ROWS:
+                    shown.append(row)
                 yield record_line(row)
 
     def _content_lines(self) -> Iterator[bytes]:
@@ -273,18 +275,17 @@ class EvidenceBundle:
     def _heads(self) -> list[StoredHead]:
         """The newest tree head, the last from before the range, the first that covers the answer; the asker's own."""
         wanted = [self._log.head_before(self._range[0]), self._log.head_of(self._head.size)]
-        leaves = [leaf for leaf, _ in self._population if leaf is not None]
-        wanted.append(self._log.head_covering(leaves[-1]) if leaves else None)
+        wanted.append(self._log.head_covering(self._leaves[-1]) if self._leaves else None)
         wanted += [self._log.head_of(size) for size in self._asked.sizes]
         wanted += [self._log.head_of(stamp.size) for stamp in self._stamps]
         found = {head.size: head for head in wanted if head is not None and head.size}
         return [found[size] for size in sorted(found)] + ([self._head] if self._head.size not in found else [])
 
-    def _time_stamps(self, leaves: Sequence[int]) -> list[StoredStamp]:
+    def _time_stamps(self) -> list[StoredStamp]:
         """The first time stamp after which nothing in the answer can have been put in, of the head as it is kept."""
-        if not leaves:
+        if not self._leaves:
             return []
-        stamp = first_stamp_covering(self._cursor, self._asked.question.tenant, leaves[-1])
+        stamp = first_stamp_covering(self._cursor, self._asked.question.tenant, self._leaves[-1])
         head = None if stamp is None else self._log.head_of(stamp.size)
         return [stamp] if stamp is not None and head is not None and head.signed_at == stamp.signed_at else []
 
@@ -340,7 +341,7 @@ class EvidenceBundle:
             ],
             "population": {
                 "count": self.population,
-                "not_in_the_log": sum(leaf is None for leaf, _ in self._population),
+                "not_in_the_log": self.population - len(self._leaves),
                 "counted_by": f"count(*) of events WHERE {asked.question.as_json()['where']}",
                 "first_leaf": first if end > first else None,
                 "last_leaf": end - 1 if end > first else None,

@@ -171,7 +171,6 @@ class Committer:
     def transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """One transaction of whoever runs on the writer's thread, all or nothing."""
         connection = self._database.connection
-        self._database.rows_changed()
         connection.execute("BEGIN TRANSACTION")
         try:
             yield connection
@@ -180,6 +179,8 @@ class Committer:
             self._shares.forget()
             _rollback(connection)
             raise
+        finally:
+            self._database.rows_changed()
 
     def recount_shares(self, runs: Sequence[tuple[str, str]]) -> None:
         """Tell runs (tenant, run id) what counts of them, after events were taken away; inside a transaction."""
@@ -209,6 +210,8 @@ class Committer:
         except BaseException:
             _rollback(connection)
             raise
+        finally:
+            self._database.rows_changed()
         self.unfolded = 0
 
     def checkpoint(self) -> None:

@@ -6,15 +6,18 @@ as a full disk, cannot make the live one unusable, and no connection to the live
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import duckdb
 
 from tracehold_collector.core.errors import StoreError
 
-APPENDED: Final = ("events", "contents", "log_hashes")
-"""Tables that only ever grow while nobody erases, each commit's rows with a later `received_at` than all before."""
+APPENDED: Final = ("events", "contents", "log_hashes", "run_deltas")
+"""Tables that only grow while nobody erases or folds, each commit's rows with a later `received_at` than all before."""
+
+_IN_ONE_PIECE: Final = frozenset({"run_deltas"})
+"""Not in the order of `received_at` when they were folded; to copy them by that would mix them up."""
 
 WHOLE: Final = (
     "collector_events",
@@ -25,9 +28,8 @@ WHOLE: Final = (
     "erasures",
     "legal_holds",
     "mapping_versions",
-    "retention_policies",
-    "run_deltas",
     "schema_migrations",
+    "time_stamps",
     "tree_heads",
     "usage_shares",
 )
@@ -43,6 +45,7 @@ _COLUMNS: Final = """
 SELECT table_name, column_name, data_type, is_nullable, column_default
 FROM duckdb_columns()
 WHERE NOT internal
+  AND database_name <> 'temp'
 ORDER BY ALL
 """
 _KINDS: Final = {
@@ -65,7 +68,12 @@ class Stretch(NamedTuple):
 
 def tables(connection: duckdb.DuckDBPyConnection) -> list[str]:
     """Return the names of all tables."""
-    return [name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables() ORDER BY 1").fetchall()]
+    return [
+        name
+        for (name,) in connection.execute(
+            "SELECT table_name FROM duckdb_tables() WHERE NOT temporary ORDER BY 1"
+        ).fetchall()
+    ]
 
 
 def copy_schema(old: duckdb.DuckDBPyConnection, new: duckdb.DuckDBPyConnection) -> None:
@@ -77,11 +85,17 @@ def copy_schema(old: duckdb.DuckDBPyConnection, new: duckdb.DuckDBPyConnection) 
     for kind, sql in _KINDS.items():
         if found := old.execute(sql).fetchall():
             raise StoreError(f"the store has {kind} that Tracehold did not make ({found[0][0]}); remove them first")
-    for (sql,) in old.execute("SELECT sql FROM duckdb_tables() ORDER BY table_oid").fetchall():
+    for (sql,) in old.execute("SELECT sql FROM duckdb_tables() WHERE NOT temporary ORDER BY table_oid").fetchall():
         new.execute(sql)
     for (sql,) in old.execute("SELECT sql FROM duckdb_indexes() ORDER BY index_oid").fetchall():
         new.execute(sql)
-    _make_views(new, [sql for (sql,) in old.execute("SELECT sql FROM duckdb_views() WHERE NOT internal").fetchall()])
+    _make_views(
+        new,
+        [
+            sql
+            for (sql,) in old.execute("SELECT sql FROM duckdb_views() WHERE NOT internal AND NOT temporary").fetchall()
+        ],
+    )
     if old.execute(_COLUMNS).fetchall() != new.execute(_COLUMNS).fetchall():
         raise StoreError("the new store would not have the columns of the old one; nothing was changed")
 
@@ -109,6 +123,8 @@ def last_commit(connection: duckdb.DuckDBPyConnection, table: str) -> int:
 
 def next_stretch(connection: duckdb.DuckDBPyConnection, table: str, after_ns: int, mark_ns: int) -> Stretch | None:
     """Return the next commits of a table to copy at once, `PIECE_ROWS` rows or less; `None` when there are no more."""
+    if table in _IN_ONE_PIECE:
+        return Stretch(table, after_ns, mark_ns)
     row = connection.execute(
         f"""
         SELECT
@@ -168,16 +184,29 @@ def _copy(
     return int(rows)
 
 
-def differences(
-    old: duckdb.DuckDBPyConnection, new: duckdb.DuckDBPyConnection, progress: Callable[[], None] = lambda: None
-) -> list[str]:
-    """Return the tables that do not agree in how many rows they have, and how many of these have which column."""
-    differing = []
-    for table in tables(old):
-        columns = [row[0] for row in old.execute(f'DESCRIBE "{table}"').fetchall()]
-        counted = ", ".join(f'count("{column}")' for column in columns)
-        sql = f'SELECT count(*), {counted} FROM "{table}"'  # noqa: S608 - names of the catalogue
-        if old.execute(sql).fetchall() != new.execute(sql).fetchall():
-            differing.append(table)
-        progress()
-    return differing
+def differ(
+    old: duckdb.DuckDBPyConnection,
+    new: duckdb.DuckDBPyConnection,
+    table: str,
+    *,
+    after_ns: int | None = None,
+    upto_ns: int | None = None,
+) -> bool:
+    """Whether a table has another number of rows in the other file, or another number of values in one of its columns.
+
+    Args:
+        old: the live file.
+        new: the other file.
+        table: its name.
+        after_ns: count values only in rows committed after it; rows are counted all the same.
+        upto_ns: count values and rows only up to it, and with it.
+    """
+    columns = ", ".join(f'count("{row[0]}")' for row in old.execute(f'DESCRIBE "{table}"').fetchall())
+    bound = {name: value for name, value in (("after", after_ns), ("upto", upto_ns)) if value is not None}
+    conditions = {"after": "received_at > $after", "upto": "received_at <= $upto"}
+    where = " AND ".join(conditions[name] for name in bound) or "true"
+    counts = f'SELECT count(*), {columns} FROM "{table}" WHERE {where}'  # noqa: S608 - names of the catalogue
+    if old.execute(counts, bound).fetchall() != new.execute(counts, bound).fetchall():
+        return True
+    rows = f'SELECT count(*) FROM "{table}"'  # noqa: S608 - as above
+    return upto_ns is None and old.execute(rows).fetchall() != new.execute(rows).fetchall()

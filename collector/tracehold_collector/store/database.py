@@ -67,6 +67,7 @@ class Database:
         self._options = options or DatabaseOptions()
         self.leases = Leases()
         self.changes = 0
+        self.copying = False
         self._lock = threading.Lock()
         self.connection = self._open()
         try:
@@ -90,9 +91,9 @@ class Database:
         return self.leases.lease(self._cursor, on_revoke)
 
     def rows_changed(self) -> None:
-        """Tell that rows are about to be changed or deleted; only on the writer's thread.
+        """Tell that rows were changed or deleted, after the commit; only on the writer's thread.
 
-        A copy of the file that was begun before is begun again (`store/rewrite.py`).
+        A copy of the file that was begun before that, even within the transaction, is begun again (`store/rewrite.py`).
         """
         self.changes += 1
 

@@ -74,11 +74,15 @@ class Leases:
                 self._held.discard(lease)
                 self._changed.notify_all()
 
-    def finish_older(self, timeout_s: float) -> bool:
-        """Wait until all that is read now is finished, while others go on and begin; say whether it is."""
+    def reading(self) -> frozenset[object]:
+        """Return who reads now, for `have_ended`."""
         with self._changed:
-            now = set(self._held)
-            return self._changed.wait_for(lambda: not now & self._held, timeout_s)
+            return frozenset(self._held)
+
+    def have_ended(self, readers: frozenset[object], timeout_s: float) -> bool:
+        """Wait until these readers have ended, while others begin and go on; say whether they have."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not readers & self._held, timeout_s)
 
     @contextmanager
     def shut(self, grace_s: float) -> Iterator[None]:

@@ -21,7 +21,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -41,7 +41,8 @@ _log = structlog.get_logger(__name__)
 
 _MEGABYTE: Final = 1_000_000
 _SPARE_BYTES: Final = 64 * _MEGABYTE
-_LITTLE_BEHIND_NS: Final = 2_000_000_000
+_LITTLE_BEHIND_S: Final = 2.0
+_LOOK_S: Final = 0.5
 
 
 class RewriteStoppedError(StoreError):
@@ -49,7 +50,7 @@ class RewriteStoppedError(StoreError):
 
 
 class _RowsChangedError(CollectorError):
-    """Rows were changed that are copied already: they would come back."""
+    """Rows were changed that are copied already: they would come back, or be lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,17 +145,20 @@ class Rewriter:
     def _attempt(self, progress: Callable[[int, int], None] | None) -> Rewritten:
         self._wait_for_quiet()
         copy = _Copy(self._database, self._options, self._stopping, progress)
+        self._database.copying = True
         try:
             with _explained(copy):
                 copy.begin()
                 copy.catch_up()
-                self._database.leases.finish_older(self._options.patience_s)
+                self._wait_for_readers()
                 copy.catch_up()
+                copy.check()
                 begun = time.monotonic()
                 with self._database.leases.shut(self._options.grace_s):
                     paused_s, old = self._writer.run(copy.finish).result()
                 readers_paused_s = time.monotonic() - begun
         finally:
+            self._database.copying = False
             copy.close()
         done = copy.rewritten(paused_s, readers_paused_s, overwritten=self._overwrite(old))
         _log.info(
@@ -174,6 +178,14 @@ class Rewriter:
             os.close(old)
             return False
         return overwrite(old)
+
+    def _wait_for_readers(self) -> None:
+        """Exports and long questions that run already may end; a stop waits for none of them."""
+        leases, deadline = self._database.leases, time.monotonic() + self._options.patience_s
+        readers = leases.reading()
+        while not leases.have_ended(readers, min(_LOOK_S, self._options.patience_s)):
+            if self._stopping.is_set() or time.monotonic() >= deadline:
+                return
 
     def _wait_for_quiet(self) -> None:
         """Erasing goes page by page; a copy that is begun between two pages is in vain."""
@@ -250,7 +262,7 @@ class _Copy:
             begun = time.monotonic()
             for table in self._upto:
                 self._copy_table(table)
-            if time.monotonic() - begun < _LITTLE_BEHIND_NS / 1e9:
+            if time.monotonic() - begun < _LITTLE_BEHIND_S:
                 return
 
     def _copy_table(self, table: str) -> None:
@@ -266,6 +278,14 @@ class _Copy:
                 self._upto[table] = mark if stretch is None else stretch.upto_ns
             self._open_new()
 
+    def check(self) -> None:
+        """Compare what is copied, before anybody has to wait; `finish` looks at what came after it only."""
+        with self.database.cursor() as cursor:
+            differing = [
+                table for table, upto in self._upto.items() if copying.differ(cursor, self.new, table, upto_ns=upto)
+            ]
+        _refuse(differing)
+
     def finish(self, committer: Committer) -> tuple[float, int | None]:
         """Copy the rest and change over; on the writer's thread, while nobody reads.
 
@@ -275,15 +295,17 @@ class _Copy:
         begun = time.monotonic()
         self._check()
         old = self.database.connection
+        differing = []
         for table in copying.tables(old):
-            if table in self._upto:
-                rest = copying.Stretch(table, self._upto[table], copying.last_commit(old, table))
-                self._copied(copying.copy_stretch(old, self.new, rest))
-            else:
+            checked = self._upto.get(table)
+            if checked is None:
                 self._copied(copying.copy_whole(old, self.new, table))
-        if differing := copying.differences(old, self.new):
-            # The collector's own log has a writer of its own, whose commit may have an earlier time than the last one.
-            raise _RowsChangedError(f"the copy differs in {', '.join(differing)}")
+            else:
+                rest = copying.Stretch(table, checked, copying.last_commit(old, table))
+                self._copied(copying.copy_stretch(old, self.new, rest))
+            if copying.differ(old, self.new, table, after_ns=checked):
+                differing.append(table)
+        _refuse(differing)
         self.new.execute("CHECKPOINT")
         self.close(remove=False)
         try:
@@ -329,6 +351,13 @@ class _Copy:
         self._rows += rows
         if self._progress is not None:
             self._progress(self._rows, max(self._rows, self._rows_in_all))
+
+
+def _refuse(differing: Sequence[str]) -> None:
+    # Such as by the collector's own log: its writer's commit may have an earlier time than the last one here.
+    if differing:
+        names = ", ".join(differing)
+        raise _RowsChangedError(f"the new store would differ from the old one in {names}")
 
 
 @contextmanager

@@ -319,7 +319,8 @@ class Writer:
         """Do what is worth doing while nobody sends: fold run deltas, then checkpoint. Say whether it is done."""
         self._rested_at = time.monotonic()
         try:
-            if self._committer.unfolded >= self._options.fold_after:
+            # A fold would make a copy of the file begin again.
+            if self._committer.unfolded >= self._options.fold_after and not self._database.copying:
                 self._committer.fold()
             if quiet and self._database.wal_bytes() >= self._options.quiet_wal_bytes:
                 self._committer.checkpoint()

@@ -74,6 +74,7 @@ def alike(said: dict[str, Any]) -> Any:
         "population": said["population"],
         "holds": len(said["holds"]),
         "fails": len(said["fails"]),
+        "notes": len(said["notes"]),
         "records": [(record["state"], record["leaf_index"], record["event_id"]) for record in said["records"]],
     }
 

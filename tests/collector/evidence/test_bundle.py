@@ -94,6 +94,20 @@ def test_another_key_than_the_logs_proves_nothing(denials, check):
     assert "no tree head in the bundle is signed by a key you gave" in found.said["fails"][-1]
 
 
+def test_after_a_rotation_the_new_key_is_enough_and_the_old_one_is_not(own_world, check, tmp_path):
+    old = own_world.key()
+    own_world.signer.rotate(NOW)
+    own_world.add([an_event(720)])
+    own_world.sign(at=NOW + 1_000_000_000)
+    path = own_world.bundle(tmp_path / "b.zip", sizes=(700,))
+    new = own_world.key()
+    found = check(path, "--key", new)
+    assert (found.code, found.counts) == (0, {"verified": DENIALS + 1})
+    assert any("the tree head of size 700" in line and "left aside" in line for line in found.said["notes"])
+    assert any("the log only grew since" in line for line in check(path, "--key", new, "--key", old).said["holds"])
+    assert check(path, "--key", old).code == 1
+
+
 @pytest.mark.parametrize("field", [*FIELDS, "received_at", "event_id", "commitment", "has_content", "leaf_index"])
 def test_each_part_of_a_record_is_proven(copied, world, check, field):
     def change(record: dict) -> None:

@@ -26,7 +26,7 @@ PLACES: dict[str, tuple[Any, str, bool]] = {
     "before the first row is copied": (copying, "copy_stretch", False),
     "after the first rows are copied": (copying, "copy_stretch", True),
     "before the small tables are copied": (copying, "copy_whole", False),
-    "after the files are counted": (copying, "differences", True),
+    "after the files are counted": (rewrite, "_refuse", True),
     "before the new file is put in place": (rewrite.Database, "exchange", False),
     "before the rename": (Path, "replace", False),
     "after the rename": (Path, "replace", True),

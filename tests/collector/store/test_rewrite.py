@@ -144,7 +144,7 @@ def test_a_rewrite_keeps_every_row_of_every_table_in_its_order(
 def test_every_table_is_known_to_be_copied_beside_the_writer_or_whole(database: Database) -> None:
     # A new table: does it only grow, with a later received_at in each commit? Then APPENDED, else WHOLE.
     with database.cursor() as cursor:
-        assert set(copying.tables(cursor)) <= {*copying.APPENDED, *copying.WHOLE}
+        assert set(copying.tables(cursor)) == {*copying.APPENDED, *copying.WHOLE}
         for name in copying.APPENDED:
             assert "received_at" in [row[0] for row in cursor.execute(f"DESCRIBE {name}").fetchall()]
 
@@ -153,6 +153,15 @@ def test_a_table_nobody_named_is_copied_all_the_same(database: Database, rewrite
     database.connection.execute("CREATE TABLE later AS SELECT 1 AS one")
     rewriter.rewrite()
     assert everything(database)["later"] == [(0, 1)]
+
+
+def test_what_a_connection_put_aside_for_itself_is_left_out(
+    database: Database, writer: Writer, rewriter: Rewriter
+) -> None:
+    aside = "CREATE TEMP TABLE aside AS SELECT 1 AS one"
+    writer.run(lambda committer: committer.connection.execute(aside) and None).result(10)
+    rewriter.rewrite()
+    assert "aside" not in everything(database)
 
 
 def test_a_store_with_what_no_migration_makes_is_left_alone(database: Database, rewriter: Rewriter) -> None:
@@ -223,23 +232,72 @@ def test_rows_erased_during_the_copy_are_not_in_the_new_file(
     assert held(path, [marked(n) for n in range(50) if n % 5 == 1]) == 0
 
 
-def test_a_change_nobody_told_of_is_noticed_and_the_copy_begun_again(
+def test_a_change_nobody_told_of_is_noticed_before_anybody_waits(
     database: Database, writer: Writer, rewriter: Rewriter, record: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(writer, record)
+    begun = []
 
-    def catch_up(copy: Any, real: Any = rewrite._Copy.catch_up) -> None:
+    def check(copy: Any, real: Any = rewrite._Copy.check) -> None:
+        begun.append(copy)
+        if len(begun) == 1:
+            work = "UPDATE contents SET body = NULL WHERE run_id = 'run-1'"
+            writer.run(lambda committer: committer.connection.execute(work) and None).result(10)
         real(copy)
-        work = "UPDATE contents SET body = NULL WHERE run_id = 'run-1'"
-        writer.run(lambda committer: committer.connection.execute(work) and None).result(10)
 
-    monkeypatch.setattr(rewrite._Copy, "catch_up", catch_up)
+    monkeypatch.setattr(rewrite._Copy, "check", check)
+    rewriter.rewrite()
+    assert len(begun) == 2
+    with database.cursor() as cursor:
+        assert cursor.execute("SELECT DISTINCT run_id FROM contents WHERE body IS NULL").fetchall() == [("run-1",)]
+
+
+def test_a_change_that_was_under_way_when_the_copy_began_is_in_the_new_file(
+    database: Database, writer: Writer, rewriter: Rewriter, record: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As an erasure seals anew what stays: no count of anything tells that.
+    fill(writer, record)
+    entered, leave = threading.Event(), threading.Event()
+
+    def work(committer: Committer) -> None:
+        with committer.transaction() as connection:
+            connection.execute("UPDATE contents SET body = 'sealed anew'::BLOB WHERE run_id = 'run-1'")
+            entered.set()
+            leave.wait(10)
+
+    changing = writer.run(work)
+    entered.wait(10)
+
+    def check(copy: Any, real: Any = rewrite._Copy.check) -> None:
+        leave.set()
+        changing.result(10)
+        real(copy)
+
+    monkeypatch.setattr(rewrite._Copy, "check", check)
     rewriter.rewrite()
     with database.cursor() as cursor:
-        bodies = cursor.execute("SELECT body IS NULL FROM contents WHERE run_id = 'run-1'").fetchall()
-    assert bodies
-    assert all(empty for (empty,) in bodies)
-    assert len(everything(database)["events"]) == 50
+        found = cursor.execute("SELECT DISTINCT body FROM contents WHERE run_id = 'run-1'").fetchall()
+    assert found == [(b"sealed anew",)]
+
+
+def test_sums_of_runs_that_are_folded_meanwhile_are_copied_again(
+    database: Database, writer: Writer, rewriter: Rewriter, record: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(writer, record)
+    runs = Reader(database).query("runs", {}, Access()).to_pylist()
+    begun = []
+
+    def check(copy: Any, real: Any = rewrite._Copy.check) -> None:
+        begun.append(copy)
+        if len(begun) == 1:
+            writer.run(lambda committer: committer.fold()).result(10)
+        real(copy)
+
+    monkeypatch.setattr(rewrite._Copy, "check", check)
+    rewriter.rewrite()
+    assert len(begun) == 2
+    assert Reader(database).query("runs", {}, Access()).to_pylist() == runs
+    assert len(everything(database)["run_deltas"]) == 5
 
 
 def test_a_slow_export_is_told_to_come_again_and_the_store_goes_on(

@@ -95,6 +95,10 @@ class NotProven(Exception):
     """Something does not hold, or what would show it is not in the bundle."""
 
 
+class UnknownSigner(NotProven):
+    """Nobody known signed it: it says nothing, and accuses nobody (signed-note, "Signatures")."""
+
+
 class Key(NamedTuple):
     """A verifier key: c2sp.org/signed-note, "Verifier keys"."""
 
@@ -209,7 +213,7 @@ def open_head(data: bytes, keys: Sequence[Key]) -> Head:
                     raise NotProven(f"the signature under the tree head of size {size} is wrong: it was altered")
                 signer = signer or key
     if signer is None:
-        raise NotProven(f"none of the keys given signed the tree head of size {size} of {origin}")
+        raise UnknownSigner(f"none of the keys given signed the tree head of size {size} of {origin}")
     return Head(origin, size, root, signed_time(text, signatures, signer), signer)
 
 
@@ -654,6 +658,10 @@ class Verification:
                 head = open_head(self.bundle.read(str(name), MAX_NOTE_BYTES), self.keys)
                 if head.origin != self.origin:
                     raise NotProven(f"the tree head {name} is of another log, {head.origin}")
+            except UnknownSigner as error:
+                # After a rotation of the log's key, heads from before are signed by the key from before.
+                self.notes.append(f"{error}: it is left aside")
+                continue
             except NotProven as error:
                 self.bad.append(str(error))
                 continue
