@@ -49,6 +49,10 @@ class Pseudonyms:
         """Return 16 bytes for a run: how one that was erased is remembered without its name."""
         return self._digest(b"run", text.encode("utf-8", "replace"))[:16]
 
+    def run_name(self, text: str) -> str:
+        """Return `r_` and 32 hex digits: what stands for the name of a run that was deleted."""
+        return "r_" + self.run(text).hex()
+
     def event_id(self, content: bytes, position: int) -> bytes:
         """Return the 16-byte id of an event that has none of its own: a keyed digest of content and place.
 

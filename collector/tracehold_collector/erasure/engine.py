@@ -235,11 +235,11 @@ class ErasureEngine:
 
     def _freeze(self, record: ErasureRecord) -> None:
         with self._database.cursor() as cursor:
-            choose(cursor, record.tenant, scope_of(record), record.mode, ())
+            choose(cursor, record.tenant, scope_of(record), record.mode, (), self._pseudonyms)
             size = size_of_chosen(cursor, record.tenant)
             forget_chosen(cursor)
         vault = self._database.vault
-        self._writer.run(lambda committer: freeze(committer, vault, record, size)).result(_WAIT_S)
+        self._writer.run(lambda committer: freeze(committer, vault, record, size, self._pseudonyms)).result(_WAIT_S)
         frozen = self.record(record.id)
         if frozen.refused_at is not None:
             self._act(frozen, "refused", status="blocked", why=frozen.refused_why)
@@ -249,9 +249,8 @@ class ErasureEngine:
         self._act(record, "started", runs=record.runs, events=record.events, keys=record.keys)
         pieces = self._parts.scanner.remember(record)
         self._list(record)
-        unsealed = self._count_unsealed(record)
         if self._sealer.make_unreadable(record, now_ns()):
-            self._tell(record, "unreadable", unsealed=unsealed, pieces=pieces)
+            self._tell(record, "unreadable", pieces=pieces)
 
     def _empty(self, record: ErasureRecord) -> None:
         if empty_cells(self._writer, record, self._stopping.is_set):
@@ -316,26 +315,6 @@ class ErasureEngine:
                 request,
             )
         )
-
-    def _count_unsealed(self, record: ErasureRecord) -> int:
-        with self._database.cursor() as cursor:
-            (row,) = cursor.execute(
-                """
-                SELECT count(*)
-                FROM contents
-                WHERE tenant = $tenant
-                  AND key_id IS NULL
-                  AND body IS NOT NULL
-                  AND chunk_id IN (
-                      SELECT content_chunk
-                      FROM events
-                      WHERE tenant = $tenant
-                        AND event_id IN (SELECT event_id FROM erased_events WHERE erasure_id = $erasure)
-                  )
-                """,
-                {"tenant": record.tenant, "erasure": record.id},
-            ).fetchall()
-        return int(row[0])
 
     def _places(self, record: ErasureRecord) -> list[PlaceCount]:
         """What was done in the database and the key store, put together from the lots."""

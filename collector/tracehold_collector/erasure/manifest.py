@@ -8,6 +8,7 @@ from typing import Final
 
 from tracehold.core.clock import now_ns
 
+from tracehold_collector.core.pseudonyms import Pseudonyms
 from tracehold_collector.erasure.holds import load_holds
 from tracehold_collector.erasure.record import ErasureRecord, Stayed
 from tracehold_collector.erasure.request import scope_of
@@ -52,7 +53,7 @@ WHERE tenant = $tenant
 """
 
 
-def freeze(committer: Committer, vault: Vault, record: ErasureRecord, size: Size) -> Chosen:
+def freeze(committer: Committer, vault: Vault, record: ErasureRecord, size: Size, pseudonyms: Pseudonyms) -> Chosen:
     """Write the manifest, and have nothing more taken in that it is about. On the writer's thread.
 
     A request of which legal holds leave nothing is refused here.
@@ -62,6 +63,7 @@ def freeze(committer: Committer, vault: Vault, record: ErasureRecord, size: Size
         vault: what comes of a run from now on must not be sealed with a key that is about to be destroyed.
         record: what was requested.
         size: how much content it is about, as measured a moment ago.
+        pseudonyms: of the store.
 
     Raises:
         duckdb.Error: nothing was written.
@@ -71,7 +73,7 @@ def freeze(committer: Committer, vault: Vault, record: ErasureRecord, size: Size
     with committer.transaction() as connection:
         at_ns = now_ns()
         holds = load_holds(connection, (record.tenant,), active=True)
-        chosen = choose(connection, record.tenant, scope, record.mode, holds)
+        chosen = choose(connection, record.tenant, scope, record.mode, holds, pseudonyms)
         runs: list[tuple[str, int, bool]] = connection.execute(_RUNS, {"tenant": record.tenant}).fetchall()
         digests = [committer.erased.run_digest(record.tenant, run_id) for run_id, _, _ in runs]
         if chosen.held and not chosen.events:
@@ -96,6 +98,7 @@ def freeze(committer: Committer, vault: Vault, record: ErasureRecord, size: Size
                 chunks=size.chunks,
                 content_bytes=size.content_bytes,
                 keys=keys,
+                unsealed=size.unsealed,
                 stayed=what_stays(chosen),
             )
         forget_chosen(connection)

@@ -109,8 +109,8 @@ class ErasureRecord:
         id: 32 hex digits; its events are those of the run `erasure:<id>`.
         tenant: whose data.
         scope: what kind of thing was to be erased.
-        scope_value: which one: a pseudonym for a subject or a session, the id of a run, the ids of events with commas
-            between, a time for an age; `None` for a tenant.
+        scope_value: which one: a pseudonym for a subject or a session, the id of a run (of one to be deleted, what
+            stands for it), the ids of events with commas between, a time for an age; `None` for a tenant.
         policy, agent, not_agents, kinds: of a retention policy, its name and what it is limited to.
         mode: `scrub` (what was said) or `delete` (that it was, too).
         basis: on what ground.
@@ -126,6 +126,7 @@ class ErasureRecord:
         completed_at: the rows were emptied or gone, in every place that was reached.
         bytes_gone_since: the file was written anew without them.
         runs, whole_runs, events, chunks, content_bytes, keys: what the manifest holds; `content_bytes` as stored.
+        unsealed: of these chunks, those from before there were keys: they could be read until `bytes_gone_since`.
         places: what was done where.
         stayed: what was not erased, and why.
         recipients: who may have a copy.
@@ -166,6 +167,7 @@ class ErasureRecord:
     chunks: int = 0
     content_bytes: int = 0
     keys: int = 0
+    unsealed: int = 0
     places: tuple[PlaceCount, ...] = ()
     stayed: tuple[Stayed, ...] = ()
     recipients: tuple[Recipient, ...] = ()
@@ -245,7 +247,8 @@ def _record(erasure_id: str, told: Sequence[tuple[Step, int, str, dict[str, Any]
     values: dict[str, Any] = {"id": erasure_id, "tenant": told[0][2], "scope_value": None}
     for step, at, _, details in told:
         values |= _READ[step](at, details)
-    values.setdefault("unreadable_since", values.get("bytes_gone_since"))
+    if values.get("unsealed"):  # that could be read until the file was written anew
+        values["unreadable_since"] = values.get("bytes_gone_since")
     failed = [details for step, _, _, details in told if step == "failed"]
     values["failures"] = len(failed)
     values["last_error"] = failed[-1].get("error") if failed else None
@@ -268,7 +271,7 @@ _READ: Final[dict[Step, Callable[[int, dict[str, Any]], dict[str, Any]]]] = {
     "approved": lambda at, details: {"approved_at": at, **details},
     "refused": lambda at, details: {"refused_at": at, **details},
     "frozen": lambda at, details: {"started_at": at, **details},
-    "unreadable": lambda at, details: {} if details.get("unsealed") else {"unreadable_since": at},
+    "unreadable": lambda at, _: {"unreadable_since": at},
     "lot": lambda _, __: {},
     "emptied": lambda _, __: {},
     "completed": _completed,
@@ -276,4 +279,4 @@ _READ: Final[dict[Step, Callable[[int, dict[str, Any]], dict[str, Any]]]] = {
     "scanned": lambda _, details: {"canaries": Canaries(**details)},
     "failed": lambda _, __: {},
 }
-"""What each step adds. Content from before there were keys could be read until `bytes_gone`."""
+"""What each step adds."""

@@ -53,6 +53,20 @@ WHERE tenant = $tenant
   )
 """
 
+_UNSEALED: Final = """
+SELECT count(*)
+FROM contents
+WHERE tenant = $tenant
+  AND key_id IS NULL
+  AND body IS NOT NULL
+  AND chunk_id IN (
+      SELECT content_chunk
+      FROM events
+      WHERE tenant = $tenant
+        AND event_id IN (SELECT event_id FROM erased_events WHERE erasure_id = $erasure)
+  )
+"""
+
 
 def apply_list(database: Database, writer: Writer, engine: ErasureEngine) -> int:
     """Apply every erasure that one of the two stores knows of and the other does not; return how many.
@@ -108,13 +122,14 @@ def _freeze_again(committer: Committer, erasure: ListedErasure) -> None:
         ((found,),) = connection.execute(
             "SELECT count(*) FROM erased_events WHERE erasure_id = ?", [erasure.erasure_id]
         ).fetchall()
-        _tell_again(committer, erasure, found)
+        ((unsealed,),) = connection.execute(_UNSEALED, given).fetchall()
+        _tell_again(committer, erasure, events=found, runs=len(runs), unsealed=unsealed)
     if erasure.mode == "delete":
         committer.erased.add_events(connection, events_of(erasure.erasure_id))
     committer.erased.add_runs(list(wanted))
 
 
-def _tell_again(committer: Committer, erasure: ListedErasure, events: int) -> None:
+def _tell_again(committer: Committer, erasure: ListedErasure, **found: int) -> None:
     connection = committer.connection
     rows = connection.execute("SELECT 1 FROM erasures WHERE erasure_id = ? LIMIT 1", [erasure.erasure_id]).fetchall()
     request = orjson.loads(erasure.request)
@@ -122,4 +137,4 @@ def _tell_again(committer: Committer, erasure: ListedErasure, events: int) -> No
         tell(connection, erasure.erasure_id, erasure.tenant, "requested", erasure.at_ns, **request)
     if request.get("strict"):  # approved of before the backup or after it: else it would not be on the list
         tell(connection, erasure.erasure_id, erasure.tenant, "approved", erasure.at_ns)
-    tell(connection, erasure.erasure_id, erasure.tenant, "frozen", now_ns(), events=events, runs=len(erasure.runs))
+    tell(connection, erasure.erasure_id, erasure.tenant, "frozen", now_ns(), **found)

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import duckdb
 
+from tracehold_collector.core.pseudonyms import Pseudonyms
 from tracehold_collector.erasure.holds import Hold
 from tracehold_collector.erasure.request import Scope
 from tracehold_collector.erasure.words import Mode
@@ -20,6 +21,7 @@ from tracehold_collector.erasure.words import Mode
 _NOT_OURS: Final = "source <> 'collector'"
 """What the collector tells of itself stays: who erased what is what it has to answer for."""
 
+_RUN_NAME: Final = re.compile("r_[0-9a-f]{32}")
 _THESE_EVENTS: Final = "event_id IN (SELECT unnest($events::UUID[]))"
 
 
@@ -163,7 +165,12 @@ class Size:
 
 
 def choose(
-    connection: duckdb.DuckDBPyConnection, tenant: str, scope: Scope, mode: Mode, holds: Sequence[Hold]
+    connection: duckdb.DuckDBPyConnection,
+    tenant: str,
+    scope: Scope,
+    mode: Mode,
+    holds: Sequence[Hold],
+    pseudonyms: Pseudonyms,
 ) -> Chosen:
     """Put what is meant into the temporary tables `chosen_runs` and `chosen` of this connection; return how much it is.
 
@@ -173,11 +180,15 @@ def choose(
         scope: what is meant.
         mode: what is to become of it.
         holds: the active legal holds of this tenant: they beat everything.
+        pseudonyms: of the store, for a run that is named by what stands for it.
 
     Raises:
         duckdb.Error: the store cannot be read.
     """
-    given: dict[str, Any] = {"tenant": tenant, "value": scope.value, "events": scope.events, "before": scope.before_ns}
+    value = scope.value
+    if scope.kind == "run" and value is not None and _RUN_NAME.fullmatch(value):
+        value = _named(connection, tenant, value, pseudonyms.of(tenant))
+    given: dict[str, Any] = {"tenant": tenant, "value": value, "events": scope.events, "before": scope.before_ns}
     given |= {"agent": scope.agent, "not_agents": list(scope.not_agents), "kinds": list(scope.kinds)}
     _run(connection, f"CREATE OR REPLACE TEMP TABLE chosen_runs AS {_CHOSEN[scope.kind]}", given)
     held = {hold.id: count for hold in holds if (count := _spare(connection, tenant, hold))}
@@ -210,6 +221,12 @@ def size_of_chosen(connection: duckdb.DuckDBPyConnection, tenant: str) -> Size:
 def forget_chosen(connection: duckdb.DuckDBPyConnection) -> None:
     """Drop what `choose` made."""
     connection.execute("DROP TABLE IF EXISTS chosen; DROP TABLE IF EXISTS chosen_runs")
+
+
+def _named(connection: duckdb.DuckDBPyConnection, tenant: str, name: str, pseudonyms: Pseudonyms) -> str:
+    """Return the run that `name` stands for, or itself when there is none: a sender may call a run like that."""
+    runs = connection.execute("SELECT DISTINCT run_id FROM events WHERE tenant = ?", [tenant]).fetchall()
+    return next((run_id for (run_id,) in runs if pseudonyms.run_name(run_id) == name), name)
 
 
 def _spare(connection: duckdb.DuckDBPyConnection, tenant: str, hold: Hold) -> int:

@@ -6,7 +6,7 @@ import threading
 import time
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import duckdb
@@ -23,7 +23,7 @@ from tracehold_collector.erasure.engine import ERRORS, ErasureEngine, Parts
 from tracehold_collector.erasure.holds import Hold, load_holds, place_hold, read_hold, release_hold
 from tracehold_collector.erasure.manifest import what_stays
 from tracehold_collector.erasure.record import ErasureRecord, Stayed, due_one_month_after, load_erasures
-from tracehold_collector.erasure.request import Request, read_request
+from tracehold_collector.erasure.request import Request, Scope, read_request
 from tracehold_collector.erasure.restoring import apply_list
 from tracehold_collector.erasure.selection import choose, forget_chosen, size_of_chosen
 from tracehold_collector.erasure.steps import tell
@@ -157,7 +157,7 @@ class Erasures:
         """Say what a request that was read already would come to."""
         with self._database.cursor() as cursor:
             holds = load_holds(cursor, (request.tenant,), active=True)
-            chosen = choose(cursor, request.tenant, request.scope, request.mode, holds)
+            chosen = choose(cursor, request.tenant, request.scope, request.mode, holds, self._pseudonyms)
             size = size_of_chosen(cursor, request.tenant)
             forget_chosen(cursor)
         return Preview(
@@ -186,7 +186,12 @@ class Erasures:
             NotAllowedError: the rules of this collector do not allow it.
             StoreError: it could not be stored.
         """
-        return self.submit(self._read(body, principal), principal.name, key_id=principal.key_id)
+        request = self._read(body, principal)
+        if request.mode == "delete" and request.scope.kind == "run":
+            # The name of the run goes as well: it may be a person's.
+            name = self._pseudonyms.of(request.tenant).run_name(request.scope.value or "")
+            request = replace(request, scope=Scope("run", name))
+        return self.submit(request, principal.name, key_id=principal.key_id)
 
     def submit(
         self, request: Request, requester: str, *, key_id: str | None = None, strict: bool | None = None

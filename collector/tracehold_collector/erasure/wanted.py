@@ -52,7 +52,7 @@ class Wanted:
             return True
         if not isinstance(run_id, str):
             return False
-        named = self.record.scope == "run" and run_id == self.record.scope_value
+        named = self.record.scope == "run" and self.record.scope_value in {run_id, self.pseudonyms.run_name(run_id)}
         return named or self.pseudonyms.run(run_id) in self.runs
 
     def event(self, event_id: object) -> bool:

@@ -81,6 +81,11 @@ class ErasedIds:
 
     @staticmethod
     def _kept(rows: Rows, events: set[tuple[str, bytes]], runs: set[tuple[str, str]]) -> Rows:
+        ids = rows.ids
+        named = {event_id for _, event_id in events}
+        here = named and any(ids[start : start + _ID_BYTES] in named for start in range(0, len(ids), _ID_BYTES))
+        if not here and runs.isdisjoint(_runs_in(rows)):
+            return rows  # not decoded for what a neighbour sends
         records = [
             record
             for record in rows

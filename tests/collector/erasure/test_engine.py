@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 from support.erasing import ADMIN, ALICE, OTHER, OTHERS, PSEUDONYMS, Store, fill, opened
 from support.processes import wait_for
 from support.records import make_record
@@ -19,8 +20,16 @@ from tracehold_collector.core.errors import BadBodyError, ConflictError, NotAllo
 from tracehold_collector.erasure.engine import Parts
 from tracehold_collector.erasure.record import PlaceCount
 from tracehold_collector.erasure.service import Rules
-from tracehold_collector.store.chunks import CHUNK_COLUMNS, Chunk, commitment_of, entries_of, read_chunks
-from tracehold_collector.store.committer import Receipt
+from tracehold_collector.store.chunks import (
+    CHUNK_COLUMNS,
+    PLAIN,
+    Chunk,
+    commitment_of,
+    entries_of,
+    open_chunk,
+    read_chunks,
+)
+from tracehold_collector.store.committer import Committer, Receipt
 
 _THEIRS = "source <> 'collector'"
 
@@ -183,7 +192,10 @@ def test_each_step_is_an_event_in_the_log_under_the_name_of_who_did_it(store: St
 
 def test_neither_tables_nor_key_store_name_a_person(store: Store) -> None:
     store.add(make_record(1, "run-of-alice@example.org", user_ref=PSEUDONYMS.user("alice@example.org")))
+    store.add(make_record(2, "bob@example.org"))
     store.erase(scope="subject", value="alice@example.org", mode="delete")
+    record = store.erase(scope="run", value="bob@example.org", mode="delete")
+    assert (record.events, record.scope_value) == (1, PSEUDONYMS.run_name("bob@example.org"))
     tables = [row[0] for row in store.rows("SELECT table_name FROM duckdb_tables()")]
     said = json.dumps([store.rows(f"SELECT * FROM {table}") for table in tables], default=str)
     assert "example.org" not in said
@@ -331,3 +343,34 @@ def test_a_file_that_cannot_be_written_holds_up_nobody_elses_erasure(tmp_path: P
         wait_for(lambda: store.erasures.engine.record(other.id).completed_at is not None)
         leave.set()
         assert store.erasures.wait(other.id, 30).status == "bytes gone"
+
+
+def test_content_from_before_there_were_keys_is_unreadable_only_once_the_file_was_written_anew(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        fill(store)
+        _as_before_keys(store)
+        assert set(store.said()) == ALICE | OTHERS
+        preview = store.erasures.preview({"scope": "subject", "value": "alice"}, ADMIN)
+        assert (preview.unsealed, preview.keys) == (4, 0)
+        record = store.erase(scope="subject", value="alice", mode="scrub")
+        assert (record.status, record.unsealed, record.unreadable_since) == ("completed", 4, None)
+        assert set(store.said()) == OTHERS
+        # What shared a chunk with it is sealed from now on.
+        assert store.count("contents", "run_id = 'both' AND key_id IS NOT NULL") == 1
+    with opened(tmp_path, parts=Parts(rewrite=lambda: None)) as store:
+        done = store.erasures.engine.finish(record.id)
+        assert done.unreadable_since == done.bytes_gone_since is not None
+
+
+def _as_before_keys(store: Store) -> None:
+    """Write every chunk as a version before did: one frame of JSON, not sealed."""
+    rows = store.rows(f"SELECT {CHUNK_COLUMNS} FROM contents")
+    plain = [(zstandard.compress(open_chunk(Chunk(*row), store.database.vault)), row[0]) for row in rows]
+
+    def unseal(committer: Committer) -> None:
+        for body, chunk_id in plain:
+            committer.connection.execute(
+                "UPDATE contents SET body = ?, codec = ?, key_id = NULL WHERE chunk_id = ?", [body, PLAIN, chunk_id]
+            )
+
+    store.writer.run(unseal).result(30)

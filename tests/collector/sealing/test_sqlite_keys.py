@@ -14,6 +14,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from support.erasing import opened
+from support.records import make_record
 from tracehold_collector.core.errors import StoreError, StoreTooNewError
 from tracehold_collector.sealing import keys_file, wrapper
 from tracehold_collector.sealing.keystore import ListedErasure
@@ -218,3 +220,12 @@ def test_a_key_that_was_handed_out_before_a_kill_is_there_after_it(tmp_path: Pat
     taken = uuid.UUID(_killed(tmp_path, "taken").strip())
     with closing(SqliteKeyStore.open_in(tmp_path, may_create=False)) as store:
         assert list(store.open([taken])) == [taken]
+
+
+def test_a_filled_store_without_its_keys_does_not_open_and_says_what_to_do(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.add(make_record(1))
+    (tmp_path / _FILE).unlink()
+    with pytest.raises(StoreError, match=r"keys\.db is missing.*Restore it"), opened(tmp_path):
+        pass
+    assert not (tmp_path / _FILE).exists()
