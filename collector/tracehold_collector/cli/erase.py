@@ -125,7 +125,7 @@ def list_(
         rows = client.get("/api/v1/erasures").json()["erasures"]
     rows = [row for row in rows if row["overdue"] or not overdue]
     columns = ["id", "tenant", "status", "scope", "scope_value", "mode", "basis", "events", "requester", "due_at"]
-    show(rows, as_json=as_json, columns=columns, empty="no erasure was asked for")
+    show(rows, as_json=as_json, columns=columns, empty="none is overdue" if overdue else "no erasure was asked for")
 
 
 @erase.command("show")

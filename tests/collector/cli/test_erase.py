@@ -39,7 +39,8 @@ def tracehold(server: CollectorServer, monkeypatch: pytest.MonkeyPatch) -> Calla
 
 
 def _row(result: Result) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads(result.stdout.splitlines()[-1])
+    # The collector runs in this process, and its log goes to the same place.
+    told: dict[str, Any] = json.loads([line for line in result.stdout.splitlines() if line.startswith("{")][-1])
     return told
 
 
@@ -59,7 +60,7 @@ def test_an_erasure_is_previewed_asked_for_and_shown(tracehold: Any) -> None:
     shown = tracehold("erase", "show", row["id"]).stdout
     assert "GDPR Art. 17(1)(a)" in shown
     assert "unreadable since" in shown
-    assert tracehold("erase", "list", "--overdue").stdout.strip() == "no erasure was asked for"
+    assert "none is overdue" in tracehold("erase", "list", "--overdue").stdout
 
 
 def test_holds_are_placed_and_released(tracehold: Any) -> None:
@@ -69,13 +70,13 @@ def test_holds_are_placed_and_released(tracehold: Any) -> None:
     assert (refused["status"], refused["refused_why"]) == ("refused", "hold")
     assert "case 1" in tracehold("holds", "list").stdout
     tracehold("holds", "release", hold["id"])
-    assert tracehold("holds", "list").stdout.strip() == "nothing is under a legal hold"
+    assert "nothing is under a legal hold" in tracehold("holds", "list").stdout
 
 
 def test_retention_policies_are_listed_and_tried(tracehold: Any, tmp_path: Path) -> None:
     assert "at least 183 days" in tracehold("retention", "list").stdout
     assert _row(tracehold("retention", "preview", "--json"))["events"] == 0
-    assert tracehold("retention", "run").stdout.strip() == "nothing has had its time"
+    assert "nothing has had its time" in tracehold("retention", "run").stdout
     assert "none below 183 days" in tracehold("retention", "check", str(tmp_path / "keep.toml")).stdout
 
 

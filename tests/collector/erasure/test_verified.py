@@ -26,7 +26,7 @@ def _verified(store: Store) -> Report:
 
 
 def _sign(store: Store) -> None:
-    HeadKeeper(store.database, lambda: store.writer.log, Signer(store.folder, now_ns()), []).look(all_of_it=True)
+    HeadKeeper(store.database, lambda: [store.writer.log], Signer(store.folder, now_ns()), []).look(all_of_it=True)
 
 
 @pytest.mark.parametrize("mode", ["scrub", "delete"])
