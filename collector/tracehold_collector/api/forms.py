@@ -14,6 +14,7 @@ from tracehold.core.jsontext import dumps
 
 from tracehold_collector.core.cells import cell, column_values, csv_text, rows_of
 from tracehold_collector.core.errors import QueryError
+from tracehold_collector.core.hidden import without_hidden
 
 ARROW: Final = "application/vnd.apache.arrow.stream"
 CSV: Final = "text/csv"
@@ -66,7 +67,7 @@ def json_answer(value: object) -> Response:
 def _as_arrow(table: pa.Table) -> Response:
     sink = io.BytesIO()
     with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table)
+        stream.write_table(without_hidden(table))
     return Response(sink.getvalue(), media_type=ARROW)
 
 

@@ -10,6 +10,7 @@ import orjson
 import pyarrow as pa
 
 from tracehold_collector.core.errors import AuditError
+from tracehold_collector.core.hidden import without_hidden
 from tracehold_collector.verify.window import ClaimedHead, Erasure, LogState, Window
 
 MEDIA_TYPE: Final = "application/vnd.apache.arrow.stream"
@@ -74,7 +75,7 @@ def read_state(said: dict[str, Any]) -> LogState:
 def write_window(window: Window) -> bytes:
     """Return a window as one Arrow stream."""
     erased = {str(index): list(erasures) for index, erasures in window.erased.items()}
-    table = window.rows.replace_schema_metadata(
+    table = without_hidden(window.rows).replace_schema_metadata(
         {_FIRST: str(window.first).encode(), _HASHES: window.hashes, _ERASED: orjson.dumps(erased)}
     )
     sink = pa.BufferOutputStream()
