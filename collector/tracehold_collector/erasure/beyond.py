@@ -22,6 +22,11 @@ _UNSEALED: Final = Stayed(
     "backups of the database from before content was sealed",
     "they can be read as they are, until they are deleted",
 )
+_LOOKED_AT: Final = Stayed(
+    "lines of the access log about who looked at it",
+    "who asked for what has to be told; the ids that were asked for stand in them until the log is trimmed "
+    "(access_log_days)",
+)
 
 
 class BeyondDatabase:
@@ -47,6 +52,8 @@ class BeyondDatabase:
         counts, stayed = self._places.erase(record)
         if record.events:
             stayed = [*stayed, _OLD_COPIES]
+            if record.mode == "delete":
+                stayed.append(_LOOKED_AT)
             if record.unreadable_since is None:
                 stayed.append(_UNSEALED)
         return counts, stayed
