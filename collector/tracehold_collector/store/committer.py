@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import structlog
 from tracehold.core.clock import now_ns
 
+from tracehold_collector.core.errors import StoreError
 from tracehold_collector.core.record import Record
 from tracehold_collector.store.columns import Cost, cost_table
 from tracehold_collector.store.conflicts import COMPARED, conflicts
@@ -36,6 +37,9 @@ _ADD_COSTS: Final = (_SQL / "add_costs.sql").read_text()
 _TABLES: Final = ("events", "run_deltas", "contents", "log_hashes")
 _ID_BYTES: Final = 16
 _LOAD_ROWS: Final = 1 << 18
+_LAST_COMMIT: Final = """
+SELECT greatest((SELECT max(received_at) FROM events), (SELECT max(received_at) FROM log_hashes))
+"""
 
 UNAVAILABLE: Final = (
     duckdb.FatalException,
@@ -46,6 +50,7 @@ UNAVAILABLE: Final = (
     duckdb.OutOfMemoryException,
     duckdb.InterruptException,
     MemoryError,
+    StoreError,  # the key store gave no key
 )
 """Errors that are the store's fault and may pass. Any other is the fault of the rows."""
 
@@ -229,7 +234,8 @@ class Committer:
         self.attach()
         connection = self._database.connection
         self.log = LogWriter(connection)
-        (last,) = connection.execute("SELECT max(received_at) FROM events").fetchone() or (None,)
+        # By the hashes as well: the last events may be erased, their leaves stay.
+        (last,) = connection.execute(_LAST_COMMIT).fetchone() or (None,)
         self._last_commit_ns = last or 0
         (self.unfolded,) = connection.execute("SELECT count(*) FROM run_deltas WHERE run_key IS NULL").fetchone() or (
             0,

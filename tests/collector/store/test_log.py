@@ -10,6 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.records import make_record
 from tracehold_collector.audit.merkle import root_of
+from tracehold_collector.core.errors import StoreError
+from tracehold_collector.sealing.keystore import DataKey
+from tracehold_collector.sealing.memory_keys import MemoryKeyStore
 from tracehold_collector.store.database import Database
 from tracehold_collector.store.log import LogWriter, read_hashes, read_node
 from tracehold_collector.store.writer import Writer, WriterOptions
@@ -105,3 +108,41 @@ def test_without_an_audit_log_events_have_no_leaf(database: Database) -> None:
     writer.close()
     assert rows(database, "SELECT leaf_index FROM events") == [(None,)]
     assert rows(database, "SELECT count(*) FROM log_hashes") == [(0,)]
+
+
+class NoKeys(MemoryKeyStore):
+    """A key store that is out of order until it is mended."""
+
+    mended = False
+
+    def take(self, tenant: str) -> DataKey:
+        if not self.mended:
+            raise StoreError("keys.db cannot be written")
+        return super().take(tenant)
+
+
+def test_without_a_key_nothing_is_taken_in_and_nothing_is_refused_for_good() -> None:
+    keys = NoKeys()
+    database = Database(None, keys=lambda _may_create: keys)
+    writer = Writer(database)
+    for _ in range(2):
+        with pytest.raises(StoreError, match="Send it again"):
+            writer.submit([make_record(1), make_record(2)]).result(20)
+    assert rows(database, "SELECT count(*) FROM events") == [(0,)]
+    keys.mended = True
+    assert writer.submit([make_record(1), make_record(2)]).result(20).accepted == 2
+    writer.close()
+    database.close()
+
+
+def test_a_commit_is_later_than_one_whose_events_were_erased(database: Database) -> None:
+    writer = Writer(database)
+    writer.submit([make_record(1)]).result(20)
+    writer.close()
+    database.connection.execute("UPDATE log_hashes SET received_at = received_at + 3600000000000")
+    database.connection.execute("DELETE FROM events")
+    again = Writer(database)
+    again.submit([make_record(2)]).result(20)
+    again.close()
+    ((later,),) = rows(database, "SELECT received_at > (SELECT min(received_at) FROM log_hashes) FROM events")
+    assert later
