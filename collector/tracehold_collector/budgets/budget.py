@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import tomllib
 import zoneinfo
 from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from tracehold.core.errors import ConfigurationError
+
+from tracehold_collector.core.toml_files import read_toml
 
 By = Literal["everything", "tenant", "agent", "user", "user_ref", "service", "model", "provider"]
 Period = Literal["day", "week", "month"]
 
-_MAX_BYTES: Final = 1024 * 1024
 _DECEMBER: Final = 12
 
 
@@ -98,22 +98,7 @@ def load_budgets(path: Path) -> list[Budget]:
     Raises:
         ConfigurationError: it cannot be read; says which entry and what is wrong with it.
     """
-    try:
-        raw = path.read_bytes()
-        if len(raw) > _MAX_BYTES:
-            raise ConfigurationError(f"the file of budgets {path} is larger than {_MAX_BYTES // 1024 // 1024} MiB")
-        read: dict[str, Any] = tomllib.loads(raw.decode("utf-8"))
-        budgets = _File.model_validate(read).budget
-    except OSError as error:
-        raise ConfigurationError(f"cannot read the file of budgets {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"the file of budgets {path} is no TOML: {error}") from error
-    except ValidationError as error:
-        faults = "; ".join(
-            f"{'.'.join(map(str, fault['loc']))}: {fault['msg'].removeprefix('Value error, ')}"
-            for fault in error.errors(include_input=False, include_url=False)[:5]
-        )
-        raise ConfigurationError(f"the file of budgets {path} cannot be used: {faults}") from None
+    budgets = read_toml(path, _File, "the file of budgets").budget
     titles = [budget.title for budget in budgets]
     if twice := sorted({title for title in titles if titles.count(title) > 1}):
         raise ConfigurationError(

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from tracehold.core.errors import ConfigurationError
 
-PlaceKind = Literal["engine-sqlite", "trace-sqlite", "jsonl", "sessions", "checkpoints"]
+from tracehold_collector.core.toml_files import read_toml
 
-_MAX_BYTES: Final = 1024 * 1024
+PlaceKind = Literal["engine-sqlite", "trace-sqlite", "jsonl", "sessions", "checkpoints"]
 
 
 class Place(BaseModel):
@@ -47,22 +46,7 @@ def load_places(path: Path) -> list[Place]:
     Raises:
         ConfigurationError: it cannot be read; says which entry and what is wrong with it.
     """
-    try:
-        raw = path.read_bytes()
-        if len(raw) > _MAX_BYTES:
-            raise ConfigurationError(f"the file of places {path} is larger than {_MAX_BYTES // 1024 // 1024} MiB")
-        read: dict[str, Any] = tomllib.loads(raw.decode("utf-8"))
-        places = _File.model_validate(read).places
-    except OSError as error:
-        raise ConfigurationError(f"cannot read the file of places {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"the file of places {path} is no TOML: {error}") from error
-    except ValidationError as error:
-        faults = "; ".join(
-            f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}"
-            for fault in error.errors(include_input=False, include_url=False)[:5]
-        )
-        raise ConfigurationError(f"the file of places {path} cannot be used: {faults}") from None
+    places = read_toml(path, _File, "the file of places").places
     names = [place.name for place in places]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ConfigurationError(f"the file of places {path} has two called {twice[0]!r}: give each a name of its own")

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from tracehold.core.errors import ConfigurationError
 from tracehold.observability.event_types import Kind
 
+from tracehold_collector.core.toml_files import read_toml
 from tracehold_collector.erasure.words import Mode
 
 Keep = Literal["content", "all"]
 """What a policy limits: `content` is what was said, `all` is that it was, too."""
 
 MODE_OF: Final[dict[Keep, Mode]] = {"content": "scrub", "all": "delete"}
-_MAX_BYTES: Final = 1024 * 1024
 
 
 class Policy(BaseModel):
@@ -74,22 +73,7 @@ def load_policies(path: Path, min_days: int) -> list[Policy]:
     Raises:
         ConfigurationError: it cannot be read, or goes below the floor; says which entry and what is wrong with it.
     """
-    try:
-        raw = path.read_bytes()
-        if len(raw) > _MAX_BYTES:
-            raise ConfigurationError(f"the file of policies {path} is larger than {_MAX_BYTES // 1024 // 1024} MiB")
-        read: dict[str, Any] = tomllib.loads(raw.decode("utf-8"))
-        policies = _File.model_validate(read).policy
-    except OSError as error:
-        raise ConfigurationError(f"cannot read the file of policies {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"the file of policies {path} is no TOML: {error}") from error
-    except ValidationError as error:
-        faults = "; ".join(
-            f"{'.'.join(map(str, fault['loc']))}: {fault['msg'].removeprefix('Value error, ')}"
-            for fault in error.errors(include_input=False, include_url=False)[:5]
-        )
-        raise ConfigurationError(f"the file of policies {path} cannot be used: {faults}") from None
+    policies = read_toml(path, _File, "the file of policies").policy
     if short := [policy.name for policy in policies if policy.days < min_days]:
         raise ConfigurationError(
             f"the file of policies {path} cannot be used: {short[0]!r} keeps less than {min_days} days. Regulation "

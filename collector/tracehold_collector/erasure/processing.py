@@ -6,20 +6,17 @@ receives copies, and which security measures are at work stands in the settings,
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from tracehold.core.errors import ConfigurationError
+from pydantic import BaseModel, ConfigDict, Field
 from tracehold.core.version import __version__
 
 from tracehold_collector.core.times import iso_utc
+from tracehold_collector.core.toml_files import read_toml
 from tracehold_collector.erasure.policies import Policy
-
-_MAX_BYTES: Final = 1024 * 1024
 
 _Texts = list[str]
 
@@ -116,21 +113,7 @@ def load_written(path: Path) -> Written:
     Raises:
         ConfigurationError: it cannot be read; says which entry and what is wrong with it.
     """
-    try:
-        raw = path.read_bytes()
-        if len(raw) > _MAX_BYTES:
-            raise ConfigurationError(f"the record of processing {path} is larger than {_MAX_BYTES // 1024 // 1024} MiB")
-        return Written.model_validate(tomllib.loads(raw.decode("utf-8")))
-    except OSError as error:
-        raise ConfigurationError(f"cannot read the record of processing {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"the record of processing {path} is no TOML: {error}") from error
-    except ValidationError as error:
-        faults = "; ".join(
-            f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}"
-            for fault in error.errors(include_input=False, include_url=False)[:5]
-        )
-        raise ConfigurationError(f"the record of processing {path} cannot be used: {faults}") from None
+    return read_toml(path, Written, "the record of processing")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import tomllib
 from datetime import UTC, date, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from tracehold.core.errors import ConfigurationError
+from pydantic import BaseModel, ConfigDict, Field
 
+from tracehold_collector.core.toml_files import parse_toml, read_file
 from tracehold_collector.pricing.call import NS_PER_S, STANDARD_TIERS, Call, Rates
 
 _MILLION: Final = 1_000_000
-_MAX_BYTES: Final = 4 * 1024 * 1024
 _DIGEST_CHARS: Final = 12
 
 Usd = Field(ge=0, le=1e6, allow_inf_nan=False)
@@ -91,21 +89,8 @@ def load_prices(path: Path) -> UserPrices:
     Raises:
         ConfigurationError: it cannot be read; says which entry and what is wrong with it.
     """
-    try:
-        raw = path.read_bytes()
-        if len(raw) > _MAX_BYTES:
-            raise ConfigurationError(f"the price file {path} is larger than {_MAX_BYTES // 1024 // 1024} MiB")
-        read: dict[str, Any] = tomllib.loads(raw.decode("utf-8"))
-        file = _File.model_validate(read)
-    except OSError as error:
-        raise ConfigurationError(f"cannot read the price file {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"the price file {path} is no TOML: {error}") from error
-    except ValidationError as error:
-        faults = "; ".join(
-            f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors(include_input=False)[:5]
-        )
-        raise ConfigurationError(f"the price file {path} cannot be used: {faults}") from None
+    raw = read_file(path, "the price file")
+    file = parse_toml(raw, path, _File, "the price file")
     digest = hashlib.sha256(raw).hexdigest()[:_DIGEST_CHARS]
     return UserPrices(f"file {digest}", file.price)
 
