@@ -22,7 +22,7 @@ from tracehold_collector.core.errors import NoteError, StoreError
 from tracehold_collector.core.secretfile import create_secret, prepare_folder, replace_secret
 from tracehold_collector.core.times import iso_utc, parse_moment_ns
 
-SIGNING_FILE: Final = "log-signing.json"
+SIGNING_FILE: Final = "log-signing.key"
 _NS_PER_S: Final = 1_000_000_000
 _COSIGNED: Final = "cosignature/v1\n"
 
@@ -70,7 +70,7 @@ class _Loaded:
 
 
 class Signer:
-    """Signs tree heads and statements of this store's logs with the key in `log-signing.json`.
+    """Signs tree heads and statements of this store's logs with the key in `log-signing.key`.
 
     The file is made on first use; of two processes that begin at once, one makes it and both use it. A rotation by
     another process is seen before the next signature. May be shared by threads: the lock holds `_loaded`.

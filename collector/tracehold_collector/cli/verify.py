@@ -45,7 +45,7 @@ def verify(
         list[Path] | None,
         typer.Option(
             "--tree-heads",
-            help="Tree heads you kept, or a second place did: a note, or tree-heads.jsonl. May be repeated.",
+            help="Tree heads you kept, or a second place did: a note, or tree-heads.log. May be repeated.",
         ),
     ] = None,
     key: Annotated[

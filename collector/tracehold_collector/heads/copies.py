@@ -22,7 +22,7 @@ from tracehold_collector.core.errors import StoreError
 from tracehold_collector.core.times import iso_utc
 from tracehold_collector.store.tree_heads import StoredHead
 
-LOCAL_FILE: Final = "tree-heads.jsonl"
+LOCAL_FILE: Final = "tree-heads.log"
 _OBJECT_STORES: Final = frozenset({"s3", "gs", "gcs", "abfs", "abfss"})
 _TIMEOUT_S: Final = 5.0
 
@@ -50,7 +50,7 @@ class FileCopies:
     The file is only ever appended to, so that it may lie on a medium that allows nothing else.
 
     Args:
-        path: the file; a folder gets one named `tree-heads.jsonl`.
+        path: the file; a folder gets one named `tree-heads.log`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -192,14 +192,13 @@ def read_copies(data_dir: Path) -> list[tuple[str, str]]:
 
 
 def read_notes(path: Path) -> list[str]:
-    """Return the tree heads in a file: one signed note, or the JSON lines of a second place.
+    """Return the tree heads in a file: one signed note, or JSON lines as `FileCopies` writes them.
 
     Raises:
         StoreError: the file cannot be read.
     """
-    if path.suffix == ".jsonl":
-        return [note for _, note in _lines_of(path)]
-    return [_text_of(path)]
+    text = _text_of(path)
+    return [note for _, note in _lines_of(path)] if text.lstrip().startswith("{") else [text]
 
 
 def _lines_of(path: Path) -> Iterator[tuple[str, str]]:

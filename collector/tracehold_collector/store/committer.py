@@ -38,7 +38,10 @@ _TABLES: Final = ("events", "run_deltas", "contents", "log_hashes")
 _ID_BYTES: Final = 16
 _LOAD_ROWS: Final = 1 << 18
 _LAST_COMMIT: Final = """
-SELECT greatest((SELECT max(received_at) FROM events), (SELECT max(received_at) FROM log_hashes))
+SELECT greatest(
+    (SELECT max(received_at) FROM events),
+    (SELECT max(received_at) FROM log_hashes WHERE tenant <> '~collector')
+)
 """
 
 UNAVAILABLE: Final = (

@@ -95,7 +95,7 @@ def test_a_head_that_was_kept_gives_away_a_log_that_was_cut(run: Run, server: Co
     assert run("verify", "--tenant", "default", "--tree-heads", str(file)).exit_code == 0
     for table in ("events", "log_hashes", "tree_heads", "run_deltas", "contents"):
         alter(server, f"DELETE FROM {table} WHERE tenant = 'default'")  # noqa: S608
-    (server.settings.data_dir / "tree-heads.jsonl").unlink()
+    (server.settings.data_dir / "tree-heads.log").unlink()
     done = run("verify", "--tree-heads", str(file))
     assert done.exit_code == 1
     assert "no such log is here" in done.stdout
