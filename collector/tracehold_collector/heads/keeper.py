@@ -165,9 +165,11 @@ class HeadKeeper:
                 state.delay_s = 0.0
 
     def _work(self) -> None:
-        while not self._ending.wait(LOOK_S):
+        left_over = True
+        while not self._ending.wait(0 if left_over else LOOK_S):
             try:
-                self.look()
+                self.look(all_of_it=left_over)
+                left_over = False
             except CollectorError as error:
                 _log.error("tree_heads_not_signed", error=str(error))
             except Exception as error:  # noqa: BLE001 - the thread must go on, whatever a look meets
