@@ -199,6 +199,7 @@ class CollectorServer:
         if self.decoders is not None:
             self.decoders.close()
         self.writer.close()
+        self.heads.sign_rest()
         self.lifecycle.close()
         self.heads.close()
         if self.stamps is not None:

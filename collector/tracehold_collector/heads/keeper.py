@@ -15,8 +15,9 @@ from tracehold.core.clock import NS_PER_S, now_ns
 from tracehold_collector.audit.signing import Signer
 from tracehold_collector.core.errors import CollectorError, StoreError
 from tracehold_collector.heads.copies import CopyPlace
+from tracehold_collector.store.collector_events import last_start_or_stop
 from tracehold_collector.store.database import Database
-from tracehold_collector.store.log import Logs, read_frontier
+from tracehold_collector.store.log import OWN_LOG, Logs, log_sizes, read_frontier
 from tracehold_collector.store.tree_heads import StoredHead, last_tree_heads, write_tree_heads
 
 _log = structlog.get_logger(__name__)
@@ -83,10 +84,19 @@ class HeadKeeper:
         with database.cursor() as cursor:
             self._last = last_tree_heads(cursor)
             self.altered = [tenant for tenant, head in self._last.items() if not _fits(cursor, head)]
-        """Logs that no longer fit their last tree head, found at the start."""
+        if _was_closed(database):
+            covered = {tenant: head.size for tenant, head in self._last.items()}
+            self.altered += [
+                tenant
+                for tenant, size in log_sizes(database).items()
+                # Its own log has its farewell as its last leaf, which a kill may leave unsigned.
+                if tenant not in (OWN_LOG, *self.altered) and size > covered.get(tenant, 0)
+            ]
+        """Logs that no longer fit their last tree head, or that grew while nobody ran; found at the start."""
         for tenant in self.altered:
             _log.error("audit_log_altered", tenant=tenant, hint="it does not fit its last tree head: tracehold verify")
         self._ending = threading.Event()
+        self._closed = False
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._work, name="tracehold-tree-heads", daemon=True)
 
@@ -96,11 +106,16 @@ class HeadKeeper:
 
     def close(self) -> None:
         """Sign what is committed, copy it if that goes at once, and end; a second call does nothing."""
-        if self._ending.is_set():
-            return
         self._ending.set()
         if self._thread.ident is not None:
             self._thread.join()
+        self.sign_rest()
+        self._closed = True
+
+    def sign_rest(self) -> None:
+        """Sign all that is committed; before the collector says goodbye, so that what comes after that is noticed."""
+        if self._closed:
+            return
         try:
             self.look(all_of_it=True)
         except StoreError as error:
@@ -174,6 +189,12 @@ class HeadKeeper:
                 _log.error("tree_heads_not_signed", error=str(error))
             except Exception as error:  # noqa: BLE001 - the thread must go on, whatever a look meets
                 _log.error("tree_heads_not_signed", error=type(error).__name__)
+
+
+def _was_closed(database: Database) -> bool:
+    """Whether the collector before stopped in order: then it signed all that there was."""
+    last = last_start_or_stop(database)
+    return last is not None and last[0] == "stopped"
 
 
 def _fits(cursor: duckdb.DuckDBPyConnection, head: StoredHead) -> bool:

@@ -23,6 +23,8 @@ from tracehold_collector.verify.findings import Finding, Report
 from tracehold_collector.verify.window import LogState, Window
 
 COMPLETED: Final = "tracehold.erasure.completed"
+STARTED: Final = "tracehold.erasure.started"
+_ERASURE_ACTS: Final = pa.array([STARTED, COMPLETED])
 _NS: Final = 1_000_000_000
 _ID_BYTES: Final = 16
 _WELL: Final = frozenset({"none", "intact", "unchecked"})
@@ -72,6 +74,7 @@ class Checker:
         self._good = frontier.size
         self._erased_leaves: dict[str, list[bytes]] = {}
         self._logged: dict[str, str | None] = {}
+        self._begun: dict[str, int] = {}
         self._full: dict[tuple[int, int], bytes] = {}
         self._latest = 0
         self._names: dict[int, str] = {}
@@ -254,8 +257,7 @@ class Checker:
     def _check_erasures(self) -> None:
         """An erasure is one only if the log says so, with the root over exactly these leaves."""
         for erasure_id, leaves in self._erased_leaves.items():
-            erasure = self._state.erasures.get(erasure_id)
-            if erasure_id not in self._logged and erasure is not None and erasure.root is None:
+            if erasure_id not in self._logged and len(leaves) <= self._begun.get(erasure_id, 0):
                 self.report.notes.append(f"erasure {erasure_id} is under way: {len(leaves)} leaves")
             elif self._logged.get(erasure_id) != root_of(b"".join(leaves)).hex():
                 what = (
@@ -265,10 +267,15 @@ class Checker:
                 self.report.alarm(Finding("missing", None, None, what))
 
     def _note_acts(self, rows: pa.Table) -> None:
-        acts = rows.filter(pc.and_(pc.equal(rows["type"], COMPLETED), pc.equal(rows["source"], "collector")))
-        for run_id, text in zip(acts.column("run_id").to_pylist(), acts.column("attributes").to_pylist(), strict=True):
-            root = orjson.loads(text or "{}").get("tracehold.erasure.root")
-            self._logged.setdefault(run_id.removeprefix("erasure:"), root)
+        ours = pc.and_(pc.is_in(rows["type"], _ERASURE_ACTS), pc.equal(rows["source"], "collector"))
+        acts = rows.filter(ours).select(["type", "run_id", "attributes"])
+        for kind, run_id, text in zip(*(column.to_pylist() for column in acts.columns), strict=True):
+            said = orjson.loads(text or "{}")
+            erasure_id = run_id.removeprefix("erasure:")
+            if kind == COMPLETED:
+                self._logged.setdefault(erasure_id, said.get("tracehold.erasure.root"))
+            else:
+                self._begun.setdefault(erasure_id, int(said.get("tracehold.erasure.events") or 0))
 
 
 def _bracket(first: int, end: int) -> str:

@@ -13,6 +13,7 @@ from tracehold_collector.audit.tree_heads import open_tree_head
 from tracehold_collector.core.errors import StoreError
 from tracehold_collector.heads.copies import CopyPlace
 from tracehold_collector.heads.keeper import HeadKeeper, HeadOptions
+from tracehold_collector.store.collector_events import CollectorEvent, CollectorLog
 from tracehold_collector.store.database import Database
 from tracehold_collector.store.tree_heads import StoredHead, last_tree_heads, read_tree_heads
 from tracehold_collector.store.writer import Writer, WriterOptions
@@ -158,3 +159,19 @@ def test_the_last_head_is_the_largest(database: Database, writer: Writer, keep: 
         keeper.look()
     assert last_tree_heads(database.connection)["default"].size == 3
     assert keeper.last("default") == last_tree_heads(database.connection)["default"]
+
+
+def test_a_log_that_grew_while_no_collector_ran_is_noticed_at_the_start(
+    database: Database, writer: Writer, keep: Keep
+) -> None:
+    own = CollectorLog(database)
+    own.write([CollectorEvent("started", 1)])
+    put(writer, 0, 3)
+    keeper = keep()
+    own.write([CollectorEvent("stopped", 2)])
+    keeper.look(all_of_it=True)
+    assert keep().altered == []
+    put(writer, 3)
+    assert keep().altered == ["default"]
+    own.write([CollectorEvent("started", 3)])
+    assert keep().altered == []  # after a crash what is not signed yet may be there

@@ -63,3 +63,16 @@ def test_a_row_that_was_slipped_into_the_manifest_of_an_erasure_is_an_alarm(tmp_
         )
         connection.execute("DELETE FROM events WHERE event_id IN (SELECT event_id FROM erased_events)")
         assert any("the log does not say" in finding.what for finding in verified(store).findings)
+
+
+def test_an_erasure_that_somebody_only_claims_is_under_way_is_an_alarm(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        fill(store)
+        store.database.connection.execute(
+            "INSERT INTO erasures VALUES ('e1', 'default', 'requested', 1, '{\"basis\": \"operator\"}')"
+        )
+        store.database.connection.execute(
+            "INSERT INTO erased_events SELECT 'e1', tenant, event_id, leaf_index, received_at FROM events LIMIT 3"
+        )
+        store.database.connection.execute("DELETE FROM events WHERE leaf_index < 3")
+        assert any("the log does not say" in finding.what for finding in verified(store).findings)
