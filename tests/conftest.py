@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -17,9 +18,16 @@ ROOT = Path(__file__).resolve().parent.parent
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-settings.register_profile("fast", max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("fast", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("soak", max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("soak" if SOAK else "fast")
+
+
+def pytest_collection_finish() -> None:
+    """Leave the collected tests out of every later garbage collection: there are thousands, and they stay."""
+    gc.collect()
+    gc.freeze()
+
 
 TRACES = Path(os.environ.get("TRACEHOLD_TRACES", ROOT.parent / "shared" / "data" / "traces"))
 

@@ -24,7 +24,10 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("number", range(1, _STEPS + 1))
+# Every third step in the fast profile; the long one kills at each.
+@pytest.mark.parametrize(
+    "number", [pytest.param(n, marks=() if n % 3 == 1 else pytest.mark.slow) for n in range(1, _STEPS + 1)]
+)
 @pytest.mark.parametrize(
     ("when", "mode"),
     [
