@@ -23,6 +23,11 @@ settings.register_profile("soak", max_examples=2000, deadline=None, suppress_hea
 settings.load_profile("soak" if SOAK else "fast")
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: a quarter of the time, tests wait for servers and commands they started."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_collection_finish() -> None:
     """Leave the collected tests out of every later garbage collection: there are thousands, and they stay."""
     gc.collect()
