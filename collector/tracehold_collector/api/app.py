@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from pathlib import Path
 from typing import Final
@@ -123,6 +124,7 @@ def build_app(
     )
     app.state.database = database
     app.state.signer = signer
+    app.state.windows = asyncio.Semaphore(log_api.AT_ONCE)
     app.state.heads = heads
     app.state.tiles = TileCache()
     app.state.erasures = erasures

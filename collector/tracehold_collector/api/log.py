@@ -19,12 +19,14 @@ from tracehold_collector.audit.signing import Signer
 from tracehold_collector.core.errors import QueryError
 from tracehold_collector.heads.copies import read_copies
 from tracehold_collector.store.log import OWN_LOG, log_sizes
-from tracehold_collector.store.log_rows import WINDOW, Contents
+from tracehold_collector.store.log_rows import Contents, window_of
 from tracehold_collector.store.reader import NO_CONTENT
 from tracehold_collector.verify.stored import StoredLog
 from tracehold_collector.verify.wire import MEDIA_TYPE, state_json, write_window
 
 _MOST: Final = 1 << 62
+AT_ONCE: Final = 2
+"""Windows that are made at once; each takes memory, and more of them would only share the interpreter."""
 CONTENTS: Final = get_args(Contents)
 
 
@@ -70,7 +72,7 @@ async def get_frontier(request: Request) -> Response:
 
 
 async def get_window(request: Request) -> Response:
-    """Return the leaves `first` up to `end` with their events as an Arrow stream; at most 65,536 at once.
+    """Return the leaves `first` up to `end` with their events as an Arrow stream; at most 65,536 at once, 512 raw ones.
 
     With `contents=check` each content is held against its commitment here; with `contents=raw`, which needs the role
     `content`, it comes along for who asks to do that.
@@ -79,16 +81,19 @@ async def get_window(request: Request) -> Response:
     first = index_number(request.query_params, "first", _MOST)
     end = index_number(request.query_params, "end", _MOST)
     contents = request.query_params.get("contents", "check")
-    if first is None or end is None or not first <= end <= first + WINDOW:
-        raise QueryError(f"give first= and end=, leaves of the log, {WINDOW} of them at most")
     if contents not in CONTENTS:
         raise QueryError(f"contents takes one of {', '.join(CONTENTS)}")
+    most = window_of(cast("Contents", contents))
+    if first is None or end is None or not first <= end <= first + most:
+        raise QueryError(f"give first= and end=, leaves of the log, {most} of them at most")
     if contents == "raw" and not access_of(request).content:
         return JSONResponse({"error": NO_CONTENT, "hint": "ask with contents=check"}, 403)
     log = StoredLog(request.app.state.database, contents=cast("Contents", contents))
-    window = await asyncio.to_thread(log.window, tenant, first, end)
-    note_rows(request, window.rows.num_rows)
-    return Response(await asyncio.to_thread(write_window, window), media_type=MEDIA_TYPE)
+    windows: asyncio.Semaphore = request.app.state.windows
+    async with windows:
+        window = await asyncio.to_thread(log.window, tenant, first, end)
+        note_rows(request, window.rows.num_rows)
+        return Response(await asyncio.to_thread(write_window, window), media_type=MEDIA_TYPE)
 
 
 def _log(request: Request, contents: Contents) -> StoredLog:

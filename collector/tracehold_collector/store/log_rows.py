@@ -19,6 +19,9 @@ from tracehold_collector.store.log import OWN_LOG
 WINDOW: Final = 1 << 16
 """Leaves that are read at once."""
 
+RAW_WINDOW: Final = 512
+"""The same when contents come along: each may be as large as its sender was allowed."""
+
 Contents = Literal["none", "check", "raw"]
 """What to do about contents: nothing, hold them against their commitments here, or hand them out as well."""
 
@@ -45,7 +48,17 @@ SELECT {CHUNK_COLUMNS}, received_at
 FROM contents
 WHERE chunk_id IN (SELECT unnest($chunks::UUID[])) AND received_at BETWEEN $since AND $until
 """  # noqa: S608 - constants
+_KEYS: Final = """
+SELECT DISTINCT key_id
+FROM contents
+WHERE chunk_id IN (SELECT unnest($chunks::UUID[])) AND received_at BETWEEN $since AND $until
+"""
 _CHUNKS_AT_ONCE: Final = 512
+
+
+def window_of(contents: Contents) -> int:
+    """Return how many leaves are read at once."""
+    return RAW_WINDOW if contents == "raw" else WINDOW
 
 
 class Checked(NamedTuple):
@@ -109,12 +122,13 @@ def check_contents(
     for start in range(0, len(wanted), _CHUNKS_AT_ONCE):
         part = wanted[start : start + _CHUNKS_AT_ONCE]
         times = [received[row] for chunk in part for row in of_chunk[chunk]]
-        cursor.execute(
-            _CHUNKS, {"chunks": [uuid.UUID(bytes=chunk) for chunk in part], "since": min(times), "until": max(times)}
-        )
-        found = [(Chunk(*row), received_at) for *row, received_at in cursor.fetchall()]
-        vault.prepare(chunk.key_id for chunk, _ in found)
-        for chunk, received_at in found:
+        bound = {"chunks": [uuid.UUID(bytes=chunk) for chunk in part], "since": min(times), "until": max(times)}
+        vault.prepare(key_id for (key_id,) in cursor.execute(_KEYS, bound).fetchall())
+        cursor.execute(_CHUNKS, bound)
+        # One chunk in memory at a time: opened, it may be large.
+        while fetched := cursor.fetchone():
+            *row_of_chunk, received_at = fetched
+            chunk = Chunk(*row_of_chunk)
             entries: Sequence[Entry] | ContentState = "gone" if chunk.body is None else _entries(chunk, vault)
             for row in of_chunk[chunk.chunk_id.bytes]:
                 if received_at != received[row]:

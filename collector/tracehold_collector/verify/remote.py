@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Protocol
 
 from tracehold_collector.core.errors import AuditError
-from tracehold_collector.store.log_rows import WINDOW, Contents
+from tracehold_collector.store.log_rows import Contents, window_of
 from tracehold_collector.verify.window import LogState, Window
 from tracehold_collector.verify.wire import MEDIA_TYPE, read_state, read_window
 
@@ -74,7 +74,8 @@ class RemoteLog:
         Raises:
             CollectorError: the collector refused, or makes no sense.
         """
-        starts = [first, *range((first // WINDOW + 1) * WINDOW, end, WINDOW)]
+        width = window_of(self._contents)
+        starts = [first, *range((first // width + 1) * width, end, width)]
         stretches = list(zip(starts, [*starts[1:], end], strict=True)) if first < end else []
         with ThreadPoolExecutor(_AHEAD, thread_name_prefix="tracehold-verify") as pool:
             asked = [pool.submit(self._window, tenant, *stretch) for stretch in stretches[:_AHEAD]]

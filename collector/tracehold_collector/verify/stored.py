@@ -14,13 +14,13 @@ from tracehold_collector.core.errors import StoreError
 from tracehold_collector.store.database import Database
 from tracehold_collector.store.log import log_size, read_hashes, read_node
 from tracehold_collector.store.log_rows import (
-    WINDOW,
     Checked,
     Contents,
     check_contents,
     read_erased,
     read_outside,
     read_rows,
+    window_of,
 )
 from tracehold_collector.store.run_check import disagreeing_runs
 from tracehold_collector.store.tree_heads import read_tree_heads
@@ -85,7 +85,8 @@ class StoredLog:
             StoreError: the store cannot be read.
         """
         while first < end:
-            upto = min(end, (first // WINDOW + 1) * WINDOW)
+            width = window_of(self._contents)
+            upto = min(end, (first // width + 1) * width)
             window = self.window(tenant, first, upto)
             yield window
             if len(window.hashes) < (upto - first) * 32:

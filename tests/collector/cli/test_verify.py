@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from support.records import make_record
 from tracehold_collector.cli.app import app
@@ -131,3 +132,18 @@ def test_a_folder_is_verified_when_no_collector_runs_and_refused_while_one_does(
 def test_a_folder_without_a_store_is_named(tmp_path: Path) -> None:
     with pytest.raises(CollectorError, match=str(tmp_path)):
         raise CliRunner().invoke(app, ["verify", "--data-dir", str(tmp_path)]).exception or AssertionError
+
+
+def test_a_window_is_no_larger_than_memory_allows(run: Run, server: CollectorServer) -> None:
+    for contents, most in (("check", 65_536), ("raw", 512)):
+        for width, status in ((most, 200), (most + 1, 400)):
+            asked = {"tenant": "default", "first": "0", "end": str(width), "contents": contents}
+            answer = httpx.get(f"{server.url}/api/v1/log/window", params=asked, trust_env=False)
+            assert answer.status_code == status
+
+
+def test_a_log_of_many_windows_is_verified_with_its_contents(run: Run, server: CollectorServer) -> None:
+    server.writer.submit([make_record(n, run=f"run-{n % 9}") for n in range(100, 1300)]).result(20)
+    server.heads.look()
+    done = json.loads(run("verify", "--tenant", "default", "--contents", "raw", "--json").stdout)
+    assert (done["intact"], done["counts"]) == (True, {"verified": 1220})
