@@ -190,6 +190,9 @@ class Reader:
                 f"the question took longer than {self._timeout_s:g} s and was stopped; narrow it down, say by time"
             ) from error
         except duckdb.Error as error:
+            # DuckDB takes a JSON path apart when it plans the question: what is none is the asker's fault.
+            if isinstance(error, duckdb.BinderException) and "JSON path error" in str(error):
+                raise QueryError("a JSON path in the question is none; one looks like $.finish_reason") from error
             raise StoreError(f"the store could not answer: {type(error).__name__}") from error
 
     def _contents(
