@@ -9,23 +9,8 @@ import duckdb
 from tracehold_collector.audit.merkle import HASH_BYTES, Nodes
 from tracehold_collector.audit.tiles import TILE_WIDTH, TileCache, TilePath, tile_nodes
 from tracehold_collector.core.errors import TileError
+from tracehold_collector.store.log import read_hashes
 from tracehold_collector.store.tree_heads import StoredHead
-
-# The row that holds the first hash is the last one that begins no later: found by the narrow columns alone, where the
-# store's own statistics leave most of the table out.
-_HASHES: Final = """
-SELECT first_index, hashes
-FROM log_hashes
-WHERE tenant = $tenant
-  AND level = $level
-  AND first_index < $high
-  AND first_index >= (
-      SELECT coalesce(max(first_index), 0)
-      FROM log_hashes
-      WHERE tenant = $tenant AND level = $level AND first_index <= $low
-  )
-ORDER BY first_index
-"""
 
 _HEADS: Final = """
 SELECT tenant, size, root, signed_at, note
@@ -59,20 +44,13 @@ class LogReader:
         Raises:
             TileError: the store does not hold all of them.
         """
-        rows = self.cursor.execute(
-            _HASHES, {"tenant": self._tenant, "level": level, "low": low, "high": high}
-        ).fetchall()
-        found, at = [], low
-        for first, hashes in rows:
-            start, end = at - first, min(high - first, len(hashes) // HASH_BYTES)
-            if 0 <= start < end:
-                found.append(hashes[start * HASH_BYTES : end * HASH_BYTES])
-                at = first + end
-        if at != high:
+        found = read_hashes(self.cursor, self._tenant, level, low, high)
+        there = low + len(found) // HASH_BYTES
+        if there != high:
             raise TileError(
-                f"the log of tenant {self._tenant} lacks hash {at} of level {level}: run 'tracehold verify'"
+                f"the log of tenant {self._tenant} lacks hash {there} of level {level}: run 'tracehold verify'"
             )
-        return b"".join(found)
+        return found
 
     def tile(self, path: TilePath) -> bytes:
         """Return the hashes of a tile (not of an entry bundle).

@@ -9,7 +9,6 @@ from typing import Final, Literal, NamedTuple
 State = Literal["verified", "erased", "expired", "missing", "altered"]
 """Of a leaf. Only the last two are alarms; `expired` was erased by a retention policy."""
 
-ALARMS: Final[frozenset[State]] = frozenset({"missing", "altered"})
 MOST_LISTED: Final = 1_000
 
 

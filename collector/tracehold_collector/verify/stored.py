@@ -100,7 +100,7 @@ class StoredLog:
             StoreError: the store cannot be read.
         """
         with _reading(self._database) as cursor:
-            hashes = b"".join(read_hashes(cursor, tenant, 0, first, end))
+            hashes = read_hashes(cursor, tenant, 0, first, end)
             rows = read_rows(cursor, tenant, first, end)
             checked = check_contents(cursor, self._database.vault, rows, self._contents)
             erased = read_erased(cursor, tenant, first, end)
