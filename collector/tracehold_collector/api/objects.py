@@ -15,7 +15,13 @@ MAX_BYTES: Final = 64 * 1024
 
 
 async def read_object(request: Request, known: Collection[str], *, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
-    """Return the JSON object that a request brings; a key that is `null` is left out.
+    """Return the JSON object that a request brings; a key that is `null` is left out. Otherwise as `read_as_sent`."""
+    body = await read_as_sent(request, known, max_bytes=max_bytes)
+    return {key: value for key, value in body.items() if value is not None}
+
+
+async def read_as_sent(request: Request, known: Collection[str], *, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
+    """Return the JSON object that a request brings.
 
     Args:
         request: with its body unread.
@@ -41,7 +47,7 @@ async def read_object(request: Request, known: Collection[str], *, max_bytes: in
         raise BadBodyError(f"the body is no JSON: {error}") from None
     if not isinstance(body, dict) or body.keys() - set(known):
         raise BadBodyError(f"the body is a JSON object with {', '.join(sorted(known))} and nothing else")
-    return {key: value for key, value in body.items() if value is not None}
+    return body
 
 
 def text_of(body: dict[str, Any], key: str, *, required: bool = False) -> str | None:

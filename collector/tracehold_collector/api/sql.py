@@ -6,17 +6,16 @@ import asyncio
 import hashlib
 from typing import Any, Final
 
-import orjson
 import pyarrow as pa
 from starlette.endpoints import HTTPEndpoint
 from starlette.requests import Request
 from starlette.responses import Response
 
 from tracehold_collector.api.access import access_of
-from tracehold_collector.api.body import media_type
 from tracehold_collector.api.forms import CSV, JSON, PARQUET, as_form, json_answer, json_parts, wanted_form
 from tracehold_collector.api.noting import note_export, note_parameters, note_rows
-from tracehold_collector.core.errors import BadBodyError, TooLargeError, UnsupportedCodingError
+from tracehold_collector.api.objects import read_as_sent
+from tracehold_collector.core.errors import BadBodyError
 from tracehold_collector.sql.desk import DEFAULT_ROWS, MAX_ROWS, SqlAnswer, SqlDesk, Statement
 from tracehold_collector.sql.functions import FUNCTIONS
 from tracehold_collector.sql.tables import TABLES
@@ -71,7 +70,7 @@ async def _list_tables(request: Request) -> Response:
 
 async def _run_sql(request: Request) -> Response:
     form = wanted_form(request)
-    text, max_rows = _asked(await _body(request))
+    text, max_rows = _asked(await read_as_sent(request, _KNOWN, max_bytes=_MAX_BODY))
     note_parameters(
         request, sql_sha256=hashlib.sha256(text.encode("utf-8", "replace")).hexdigest(), sql_chars=len(text)
     )
@@ -130,24 +129,6 @@ _TYPES: Final = {
     pa.timestamp("ns"): "TIMESTAMP_NS",
     pa.decimal128(38, 0): "HUGEINT",
 }
-
-
-async def _body(request: Request) -> dict[str, Any]:
-    # A page in somebody's browser cannot send this type without asking first, which is never granted (decision 7).
-    if media_type(request) != "application/json":
-        raise UnsupportedCodingError("send a JSON object with Content-Type: application/json")
-    raw = bytearray()
-    async for piece in request.stream():
-        raw += piece
-        if len(raw) > _MAX_BODY:
-            raise TooLargeError(f"a request with a statement has at most {_MAX_BODY:,} bytes")
-    try:
-        body = orjson.loads(bytes(raw))
-    except orjson.JSONDecodeError as error:
-        raise BadBodyError(f"the body is no JSON: {error}") from None
-    if not isinstance(body, dict) or body.keys() - _KNOWN:
-        raise BadBodyError(f"the body is a JSON object with {', '.join(sorted(_KNOWN))} and nothing else")
-    return body
 
 
 def _asked(body: dict[str, Any]) -> tuple[str, int]:
