@@ -17,10 +17,13 @@ from tracehold_collector.api.noting import note_rows, note_tenant
 from tracehold_collector.api.parameters import index_number, whole_number
 from tracehold_collector.audit.signing import Signer
 from tracehold_collector.core.errors import QueryError
+from tracehold_collector.core.times import iso_utc
 from tracehold_collector.heads.copies import read_copies
+from tracehold_collector.heads.keeper import HeadKeeper
 from tracehold_collector.store.log import OWN_LOG, log_sizes
 from tracehold_collector.store.log_rows import Contents, window_of
 from tracehold_collector.store.reader import NO_CONTENT
+from tracehold_collector.store.tree_heads import StoredHead
 from tracehold_collector.verify.stored import StoredLog
 from tracehold_collector.verify.wire import MEDIA_TYPE, state_json, write_window
 
@@ -31,8 +34,9 @@ CONTENTS: Final = get_args(Contents)
 
 
 async def list_logs(request: Request) -> Response:
-    """Return the logs that the key may see: tenant, size, origin, and the keys that sign their tree heads."""
+    """Return the logs that the key may see: tenant, size, origin, newest tree head, and the keys that sign them."""
     signer: Signer = request.app.state.signer
+    heads: HeadKeeper = request.app.state.heads
 
     def read() -> list[dict[str, object]]:
         sizes = log_sizes(request.app.state.database)
@@ -42,6 +46,7 @@ async def list_logs(request: Request) -> Response:
                 "size": size,
                 "origin": signer.origin(tenant),
                 "keys": [str(key) for key in signer.verifier_keys(tenant)],
+                "head": _head(heads.last(tenant)),
             }
             for tenant, size in sorted(sizes.items())
             if _sees(request, tenant)
@@ -94,6 +99,13 @@ async def get_window(request: Request) -> Response:
         window = await asyncio.to_thread(log.window, tenant, first, end)
         note_rows(request, window.rows.num_rows)
         return Response(await asyncio.to_thread(write_window, window), media_type=MEDIA_TYPE)
+
+
+def _head(head: StoredHead | None) -> dict[str, object] | None:
+    if head is None:
+        return None
+    signed_at = iso_utc(head.signed_at)
+    return {"size": head.size, "root": head.root.hex(), "signed_at": signed_at, "note": head.note}
 
 
 def _log(request: Request, contents: Contents) -> StoredLog:

@@ -12,6 +12,7 @@ from tracehold.core.clock import now_ns
 from tracehold_collector.cli.options import JsonOption, UrlOption
 from tracehold_collector.cli.render import show
 from tracehold_collector.client import DEFAULT_URL, Client
+from tracehold_collector.core.errors import CollectorError
 from tracehold_collector.core.settings import load_settings
 from tracehold_collector.core.times import iso_utc
 
@@ -36,7 +37,7 @@ def add_to(app: typer.Typer) -> None:
 def list_(tenant: Tenant = None, as_json: JsonOption = False, url: UrlOption = DEFAULT_URL) -> None:
     """List the newest tree head of each log: how many leaves it covers, its root, when it was signed."""
     with Client(url) as client:
-        rows = [_newest(client, log) for log in _logs(client, tenant)]
+        rows = [_row(log) for log in _logs(client, tenant)]
     if as_json:
         for row in rows:
             typer.echo(json.dumps(row))
@@ -58,10 +59,11 @@ def show_note(
         logs = _logs(client, tenant)
         if len(logs) != 1:
             raise typer.BadParameter(f"name one of {', '.join(log['tenant'] for log in logs)}", param_hint="TENANT")
-        found = [head for head in _heads(client, logs[0]) if size is None or head["size"] == size]
+        newest = [logs[0]["head"]] if logs[0]["head"] else []
+        found = newest if size is None else [head for head in _heads(client, logs[0]) if head["size"] == size]
     if not found:
-        raise typer.BadParameter("there is no tree head of that size", param_hint="--size")
-    typer.echo(max(found, key=lambda head: head["size"])["note"], nl=False)
+        raise CollectorError("there is no such tree head; 'tracehold heads list' shows the newest of each log")
+    typer.echo(found[0]["note"], nl=False)
 
 
 @heads.command("keys")
@@ -98,13 +100,13 @@ def _heads(client: Client, log: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def _newest(client: Client, log: dict[str, Any]) -> dict[str, Any]:
-    newest = max(_heads(client, log), key=lambda head: (head["size"], head["signed_at"]), default=None)
+def _row(log: dict[str, Any]) -> dict[str, Any]:
+    head = log["head"] or {}
     return {
         "tenant": log["tenant"],
         "leaves": log["size"],
-        "covered": newest["size"] if newest else 0,
-        "signed_at": iso_utc(newest["signed_at"]) if newest else None,
-        "root": newest["root"] if newest else None,
-        "note": newest["note"] if newest else None,
+        "covered": head.get("size", 0),
+        "signed_at": head.get("signed_at"),
+        "root": head.get("root"),
+        "note": head.get("note"),
     }

@@ -84,6 +84,7 @@ class HeadKeeper:
         with database.cursor() as cursor:
             self._last = last_tree_heads(cursor)
             self.altered = [tenant for tenant, head in self._last.items() if not _fits(cursor, head)]
+            """Logs that no longer fit their last tree head, or that grew while nobody ran; found at the start."""
         if _was_closed(database):
             covered = {tenant: head.size for tenant, head in self._last.items()}
             self.altered += [
@@ -92,7 +93,6 @@ class HeadKeeper:
                 # Its own log has its farewell as its last leaf, which a kill may leave unsigned.
                 if tenant not in (OWN_LOG, *self.altered) and size > covered.get(tenant, 0)
             ]
-        """Logs that no longer fit their last tree head, or that grew while nobody ran; found at the start."""
         for tenant in self.altered:
             _log.error("audit_log_altered", tenant=tenant, hint="it does not fit its last tree head: tracehold verify")
         self._ending = threading.Event()
